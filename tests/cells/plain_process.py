@@ -43,7 +43,7 @@ class PlainProcess:
 
 
 def numbers_of(namespace: dict[str, Any], names: str) -> list[list[float]]:
-    """All numbers of modules and tensors, by their names in a namespace; an attribute's is dotted."""
+    """All numbers of modules and tensors, by their names in a namespace (dotted for an attribute: `trainer.net`)."""
     import torch
 
     found: list[list[float]] = []

@@ -334,7 +334,7 @@ model = Outer().double()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """,
         refused=dict.fromkeys(
-            ("try", "ddp"), "in the copy, 'optimizer' no longer trains 'model.inner.weight'"
+            ("try", "ddp"), "holds 'inner.weight', such as the optimizer, would get another copy"
         ),
     ),
 )

@@ -107,5 +107,7 @@ def test_unnamed_objects_of_one_class_get_one_note_that_names_the_placeholder() 
         "def main():\n    for _ in range(3):\n        epoch(make(), loader)\nmain()", "fused_optimizer"
     )
     (note,) = export.notes
-    assert "the cell uses 3 Adam objects that no variable names" in note.reason
-    assert note.reason.endswith("and replace Adam_1 (accel's placeholder) with the name in your code:")
+    assert (
+        "the cell uses Adam_1 (accel's placeholder for 3 Adam objects without a variable name)" in note.reason
+    )
+    assert note.reason.endswith("and replace Adam_1 with the name that your code uses there:")

@@ -23,7 +23,7 @@ from accel.workload.workload import look_up
 
 @pytest.fixture(autouse=True)
 def _own_main(monkeypatch):
-    """What is unpacked becomes the process's `__main__`."""
+    """Restore `__main__` after each test: `unpack` replaces it."""
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 

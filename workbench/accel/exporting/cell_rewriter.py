@@ -208,8 +208,8 @@ class CellRewriter:
             self._explained.add(key)
             labels = [each for each in self.workload.roles if each.is_label]
             same = sum((each.kind, each.class_name) == (role.kind, role.class_name) for each in labels)
-            what = f"{counted(same, f'{role.class_name} object')} that no variable names"
-            reason = f"{reason.removesuffix(':')}, and replace {role.name} (accel's placeholder) with the name in your code:"
+            what += f" (accel's placeholder for {counted(same, f'{role.class_name} object')} without a variable name)"
+            reason = f"{reason.removesuffix(':')}, and replace {role.name} with the name that your code uses there:"
         self.notes.append(Note(entry.name, f"the cell uses {what}, but {reason}", lines))
 
     def _import_torch_if_needed(self, top: cst.CSTNode | None) -> None:

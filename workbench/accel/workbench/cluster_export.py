@@ -108,7 +108,7 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"The program leaves out these cells, because they train its objects or use the results of a training: "
+            f"The program leaves out these cells, because they train its objects or use training results: "
             f"{listed}{more}. The program therefore starts with untrained weights."
         )
     return notes

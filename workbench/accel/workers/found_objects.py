@@ -67,7 +67,7 @@ class FoundObjects:
 
 
 def in_use(presented: list[Replica], namespace: dict[str, Any]) -> list[Replica]:
-    """The same, without objects whose names have gone to found ones: a trainer's fit may build its optimizer anew.
+    """`presented` without the objects whose names now lead to found objects, as when a trainer's `fit` built a new optimizer.
 
     >>> in_use([Replica(optimizers={"net.optimizer_": old}), Replica(optimizers={"SGD": new})], namespace)[0].optimizers
     {}

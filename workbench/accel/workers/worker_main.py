@@ -192,7 +192,7 @@ def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dic
     except (
         Exception
     ) as error:  # whatever another version of a library stumbles over; in our own it is a fault of ours
-        if not load.keeps_path:
+        if not load.keeps_path or isinstance(error, AccelError):
             raise
         raise _cannot_cross(error) from error
     finally:

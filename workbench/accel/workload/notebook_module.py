@@ -26,13 +26,6 @@ class NotebookModule(types.ModuleType):
             raise AttributeError(name) from None
 
 
-def notebook_variables() -> dict[str, Any]:
-    """The variables of `__main__`, in the notebook as in a process that stands for it."""
-    main = vars(sys.modules["__main__"])
-    variables: dict[str, Any] = main.get("_namespace", main)
-    return variables
-
-
 def give_display(namespace: dict[str, Any]) -> None:
     """Let cells call `display`, which prints here, and use its handles.
 
@@ -61,7 +54,7 @@ def _display(*objects: Any, display_id: Any = None, **options: Any) -> _Shown | 
 
 
 def _names_ipython() -> bool:
-    """Whether a line of the notebook's cells says IPython, so that the cell may still import it."""
+    """Whether a cell of the notebook mentions IPython: then the running cell may import IPython later."""
     cells = (entry[2] for entry in linecache.cache.values() if len(entry) == 4 and entry[1] is None)
     return any("IPython" in line for lines in cells for line in lines)
 

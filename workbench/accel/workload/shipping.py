@@ -8,6 +8,7 @@ get one common namespace, in which the cell then runs: a function that reads a g
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
@@ -15,7 +16,7 @@ import linecache
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,15 @@ from accel.errors import NotShippable, first_line
 from accel.workload.generators import device_here, generator_states, restore_generators
 from accel.workload.library_changes import LibraryChange, library_changes, make_changes
 from accel.workload.memory_file import MemoryFile
-from accel.workload.notebook_module import NotebookModule, notebook_variables
+from accel.workload.notebook_module import NotebookModule
+from accel.workload.parts_apart import PartsApart, is_definition
 from accel.workload.torch_settings import read_settings, write_settings
 from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
 
 if TYPE_CHECKING:
     from accel.workload.workload import Workload
 
+See = Callable[[Any], None]
 _SMALL_BYTES = (
     16 << 20
 )  # storages below this are copied out of the file: parameters live in ordinary memory, as at home
@@ -108,37 +111,50 @@ def pack_cell(
         )
     names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
     changes = library_changes(namespace)
-    memory = MemoryFile()
+    parts = PartsApart(namespace)
     try:
-        contents = _contents(names, models or {}, changes)
-        for _, gradient in contents["gradients"]:
-            memory.leave_in_place(gradient)
-        blob = pickle.dumps((_sources(), dump(contents, memory, first=_definitions(namespace, names))))
-    except BaseException as error:
-        memory.close()
+        blob, memory = _packed(namespace, names, models or {}, changes, parts)
+    except Exception as error:
         is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
-        if isinstance(error, Exception) and not isinstance(error, NotShippable) and not is_of_system:
-            in_libraries = {f"{owner.__name__}.{name}": value for owner, name, value in changes}
-            raise _explained(error, names | in_libraries) from error
-        raise
+        if isinstance(error, NotShippable) or is_of_system:
+            raise
+        in_libraries = {f"{owner.__name__}.{name}": value for owner, name, value in changes}
+        raise _explained(error, names | in_libraries) from error
+    parts.check()
+    if missing := {name: value for name, value in parts.named.items() if name not in names}:
+        with contextlib.suppress(Exception):  # what the cell reads is packed already, and may do without them
+            again = _packed(namespace, missing | names, models or {}, changes, parts)
+            memory.close()
+            blob, memory = again
     memory.seal()
     return Parcel(blob, memory, source, filename, boundary)
 
 
-def _definitions(
-    namespace: dict[str, Any], names: dict[str, Any]
-) -> tuple[types.FunctionType, dict[str, Any]]:
-    """What arrives first: objects that put themselves together look up the notebook's classes and functions by name.
+def _packed(
+    namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any], changes: list[LibraryChange],
+    parts: PartsApart,
+) -> tuple[bytes, MemoryFile]:  # fmt: skip
+    memory = MemoryFile()
+    try:
+        contents = _contents(names, models, changes)
+        for _, gradient in contents["gradients"]:
+            memory.leave_in_place(gradient)
+        first = _first(namespace, names, parts)
+        return pickle.dumps((_sources(), dump(contents, memory, first=first, see=parts.see))), memory
+    except BaseException:
+        memory.close()
+        raise
 
-    The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
+
+def _first(namespace: dict[str, Any], names: dict[str, Any], parts: PartsApart) -> list[Any]:
+    """What is unpacked before all else: an empty function, whose globals become the namespace, and how many pairs of name and
+    definition follow. Other objects may look up the notebook's classes and functions while they are unpacked.
     """
     anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
     anchor.__module__ = "__main__"
-    return anchor, {name: value for name, value in names.items() if _is_definition(value)}
-
-
-def _is_definition(value: object) -> bool:
-    return isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__"
+    definitions = [(name, value) for name, value in names.items() if is_definition(value)]
+    definitions.sort(key=lambda pair: (pair[0] not in parts.named, not isinstance(pair[1], type)))
+    return [(anchor, len(definitions)), *definitions]
 
 
 def _contents(
@@ -149,24 +165,10 @@ def _contents(
     return {
         "names": names,
         "in libraries": changes,
-        "trained": _trained(names),
         "gradients": _gradients(names, models),
         "generators": generator_states(),
         "settings": read_settings(),
         "next_hook": RemovableHandle.next_id,
-    }
-
-
-def _trained(names: dict[str, Any]) -> dict[str, list[str]]:
-    """Optimizer → the parameters of its groups in order, each by the name that a model has for it."""
-    from torch import nn, optim
-
-    models = {name: value for name, value in names.items() if isinstance(value, nn.Module)}
-    held = {id(p): f"{name}.{own}" for name, model in models.items() for own, p in model.named_parameters()}
-    return {
-        name: [held.get(id(p), "") for group in value.param_groups for p in group["params"]]
-        for name, value in names.items()
-        if isinstance(value, optim.Optimizer)
     }
 
 
@@ -186,24 +188,26 @@ def _gradients(names: dict[str, Any], models: Mapping[str, Any]) -> list[tuple[A
     return [(p, p.grad) for p in parameters if p.grad is not None]
 
 
-def dump(contents: object, memory: MemoryFile, *, first: object = None) -> bytes:
-    """One pickle; tensors and arrays lie in `memory`. What is `first` arrives before the contents."""
+def dump(
+    contents: object, memory: MemoryFile, *, first: Sequence[object] = (), see: See = lambda obj: None
+) -> bytes:
+    """Pickle what is `first`, then `contents`, then what weak references in them lead to; tensors and arrays lie in `memory`."""
     buffers: list[tuple[int, int]] = []
     stream = io.BytesIO()
     held: list[Any] = []
-    pickler = make_pickler(stream, memory, {}, buffers, held.append)
-    for each in (first, contents, held):
+    pickler = make_pickler(stream, memory, {}, buffers, held.append, see)
+    for each in (*first, contents, held):
         pickler.dump(each)
     return pickle.dumps((buffers, stream.getvalue()))
 
 
 def make_pickler(
     stream: io.BytesIO, memory: MemoryFile, known: Mapping[int, Any], buffers: list[tuple[int, int]],
-    hold: Callable[[Any], None],
+    hold: Callable[[Any], None], see: See = lambda obj: None,
 ) -> Any:  # fmt: skip
     """A pickler whose tensors and arrays go to `memory`. Objects that are `known` by id are not sent: their token is.
 
-    `hold` gets what weak references lead to.
+    `hold` gets what weak references lead to, and `see` each object that is no container of Python's own.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -214,8 +218,8 @@ def make_pickler(
         def persistent_id(self, obj: Any) -> Any:
             if type(obj) is str:
                 return texts.setdefault(obj, obj.encode()) if _is_interned(obj) else None
-            if type(obj) is bytes and (named := _named_in(obj)):
-                return ("pickle", named, bytearray(obj))
+            if type(obj) is bytes:
+                return see(obj)
             if isinstance(obj, dict) and (module := _module_of(obj)) is not None:
                 return ("globals", module)
             if known and (token := known.get(id(obj))) is not None:
@@ -229,8 +233,9 @@ def make_pickler(
 
         def reducer_override(self, obj: Any) -> Any:
             cls = type(obj)  # that of a weakref.proxy is its own
+            see(obj)
             if issubclass(cls, DataLoader) and obj._iterator is not None:
-                state = {**obj.__dict__, "_iterator": None}  # its worker processes stay at home
+                state = {**obj.__dict__, "_iterator": None}  # processes of the iterator stay at home
                 return (bare, (cls,), state, None, None, set_dict)
             if issubclass(cls, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
@@ -274,14 +279,6 @@ def _is_interned(text: str) -> bool:
     return len(text) <= 64 and text.isidentifier() and sys.intern(text) is text
 
 
-def _named_in(obj: bytes) -> dict[str, Any]:
-    """The notebook's classes and functions that a pickle names: an object may have pickled a part of its own state."""
-    if b"__main__" not in obj:
-        return {}
-    variables = notebook_variables().items()
-    return {name: value for name, value in variables if _is_definition(value) and name.encode() in obj}
-
-
 def _itself(obj: Any) -> Any:
     return obj
 
@@ -304,11 +301,14 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     arriving = _Unpickler(blob, memory)
     anchor, definitions = arriving.load()
     namespace: dict[str, Any] = anchor.__globals__
-    namespace.update(definitions, __name__="__main__")
+    namespace["__name__"] = "__main__"
     sys.modules["__main__"] = NotebookModule(namespace)
-    contents, held = arriving.load(), arriving.load()
+    try:
+        namespace.update(arriving.load() for _ in range(definitions))  # each can look up those before it
+        contents, held = arriving.load(), arriving.load()
+    except AttributeError as error:
+        raise _not_found(error) from error
     namespace.update(contents["names"], __held_weakly__=held)
-    _check_trained(contents["trained"], _trained(contents["names"]))
     make_changes(contents["in libraries"])
     for parameter, gradient in contents["gradients"]:
         parameter.grad = gradient
@@ -318,30 +318,24 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     return namespace
 
 
-def _check_trained(at_home: dict[str, list[str]], here: dict[str, list[str]]) -> None:
-    """Raise if a model and its optimizer no longer share parameters here: a class may copy its own as it is pickled."""
-    for name, parameters in at_home.items():
-        for parameter, copy in zip(parameters, here.get(name, parameters), strict=False):
-            if parameter and not copy:
-                raise NotShippable(
-                    f"A worker process needs a copy of {parameter.split('.')[0]!r}",
-                    because=f"in the copy, {name!r} no longer trains {parameter!r}: a class pickles this parameter by itself (in "
-                    "__getstate__ or __reduce__), so the model and the optimizer get different copies of it",
-                    do="Return the objects themselves from __getstate__, or build the model and its optimizer in the cell that "
-                    "trains.",
-                )
+def _not_found(error: AttributeError) -> AttributeError | NotShippable:
+    """A pickle inside an object may be compressed or encoded, so that the notebook did not see what it names."""
+    if "<module '__main__'" not in str(error):
+        return error
+    return NotShippable(
+        "A worker process needs a copy of what the cell reads",
+        because=f"an object unpickles a part of itself, and there: {first_line(error)}",
+        do="Write the name of that class or function into the cell, so that the worker gets it too.",
+    )
 
 
 def load(blob: bytes, memory: MemoryFile) -> Any:
-    """What `dump` packed."""
-    arriving = _Unpickler(blob, memory)
-    arriving.load()
-    return arriving.load()
+    """The contents that `dump` packed, where nothing is first."""
+    return _Unpickler(blob, memory).load()
 
 
 class _Unpickler(pickle.Unpickler):
-    """Gives one after the other: what is first, the contents, and what weak references in them lead to, which may have no
-    other owner here.
+    """Each `load` returns the next object that `dump` pickled.
 
     A class made for each call would hold on to the memory, and its file, until the garbage collector comes round.
     """
@@ -373,10 +367,6 @@ class Found:
                 raise pickle.UnpicklingError(f"{name}, which it leads to, is not found here") from None
         if isinstance(key, bytes):
             return sys.intern(key.decode())
-        if key[0] == "pickle":
-            for name, definition in key[1].items():
-                notebook_variables().setdefault(name, definition)
-            return bytes(key[2])
         if key[0] == "globals":
             return vars(importlib.import_module(key[1]))
         kind, offset, size_bytes, dtype, device = key

@@ -239,8 +239,8 @@ class SharedLoops:
         name = self.name_of(loader)
         return AccelError(
             f"Training in a loop over {name} on {self._world_size} ranks",
-            because="the loop began with all models in eval mode or with gradients off, so accel treated it as an evaluation: "
-            "every rank would train on the same batches",
+            because="the loop began with all models in eval mode or with gradients off, so accel treated it as an evaluation "
+            "and gave every rank all batches: every rank would train on the same ones",
             do="Call model.train() and turn gradients on before the loop, or name the loaders that train: --loaders "
             f"{'train_loader' if name == _UNNAMED else name}.",
         )
@@ -319,12 +319,12 @@ class SharedLoops:
         if by_code is False:
             self._evaluated.add(id(loader))
         if by_code is None and id(loader) in self._trained and is_of_library(caller.f_code):
-            # A library may call train() in each step, and evaluate with the same loader after an epoch.
+            # Only gradients tell here: a library may call train() in each step, and evaluate with this loader after an epoch.
             return torch.is_grad_enabled()
         return self._trains_with(loader, caller) if by_code is None else by_code
 
     def _trains_with(self, loader: Any, caller: FrameType | None) -> bool:
-        """Whether a loop over this loader trains: `--loaders` names it, or gradients are on and a model is in training mode.
+        """Whether a loop over this loader trains: as `--loaders` says, else if gradients are on and a model is in training mode.
 
         Models are those called so far, the notebook's variables, and, if these are all in eval mode, the local variables of the
         notebook's functions on the call stack.
