@@ -78,12 +78,22 @@ COMMUNICATION = [
     "nvshmemi_proxy_quiet_kernel",
     "void all_to_all_single_kernel<float>(...)",
     "void moe_reduce_scatter_kernel(...)",
+    "void dpsk::ep::internode::combine<__nv_bfloat16, 8>(...)",
+    "void mooncake::ep::dispatch<4, 7168>(...)",
+    "void mori::moe::EpDispatchInterNodeKernel<hip_bfloat16>(...)",
+    "EpCombineIntraNodeKernel",
+    "void tensorrt_llm::kernels::mnnvl::moeA2ADispatchKernel<...>(...)",
+    "void pplx::a2a::a2a_dispatch_recv_kernel<...>(...)",
+    "oneccl_allgatherv_small",
 ]  # fmt: skip
 OF_ONE_GPU = [
     "void fastertransformer::blockAllReduceSum<float>(...)",
     "void oneflow::softmax::SoftmaxWarpImpl<..., WarpAllReduce>(...)",
     "void ln::block_all_reduce_kernel(...)",
     "void smallReduce<float>(...)",
+    "void step_dispatch_kernel(...)",
+    "void deep::combine_heads(...)",
+    "void rotate_alpha2a3(...)",
     "void vllm::moe::moe_align_block_size_kernel<int>(...)",
 ]  # fmt: skip
 

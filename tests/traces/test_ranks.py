@@ -78,6 +78,15 @@ def test_a_slow_gpu_is_told_apart_from_slow_code(tmp_path):
     assert report.straggler.by_ms == pytest.approx(0.2, rel=0.05)
 
 
+@pytest.mark.parametrize(("second", "found"), [(240.0, False), (100.0, True)])
+def test_of_a_single_step_a_rank_has_to_stand_out_from_each_other_rank(tmp_path, second, found):
+    loading = (250.0, second, 100.0, 100.0)
+    ranks = (rank_events(loading=each, steps=1) for each in loading)
+    report = accel.open_trace(write_ranks(tmp_path, *ranks))
+    assert [row.rank for row in report.rows] == [0, 1, 2, 3]
+    assert (report.straggler is not None) == found
+
+
 def test_equal_ranks_have_no_straggler(tmp_path):
     report = accel.open_trace(write_ranks(tmp_path, rank_events(), rank_events(loading=103.0)))
     assert report.straggler is None

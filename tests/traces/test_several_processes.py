@@ -96,6 +96,12 @@ def test_a_process_that_did_hardly_any_work_is_left_out_and_counted(tmp_path, la
     ]
 
 
+def test_a_range_round_nothing_does_not_outweigh_the_process_that_works(tmp_path):
+    plain = accel.open_trace(merged(tmp_path, rank_events()))
+    waits = span("ProfilerStep#9", 0.0, 1e9, cat="user_annotation", pid=900)
+    assert accel.open_trace(merged(tmp_path, rank_events(), more=[waits])).rows == plain.rows
+
+
 def test_a_damaged_event_is_of_its_process_and_a_damaged_file_of_all(tmp_path):
     odd = [*rank_events(), span("aten::odd", 5, -1.0)]
     report = accel.open_trace(merged(tmp_path, rank_events(), odd))

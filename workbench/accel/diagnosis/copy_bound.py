@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PINNED = (1.0, 2.5, GONE)
 PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.3, 10.0, GONE)
+LEAST_BYTES = 4096  # a step: copies of less take as long from pinned memory, which is the time of the call
 
 
 def copy_bound(evidence: Evidence) -> Finding | None:
@@ -30,7 +31,8 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     device = evidence.device
     is_gpu = device is not None or evidence.on_gpu
     share = max(evidence.share("copy"), _exposed(device) if device else 0.0)
-    if share < LEAST_SHARE:
+    moved = _to_device(device) if device else []
+    if share < LEAST_SHARE or 0 < sum(copy.bytes for copy in moved) < LEAST_BYTES:
         return None
     memory = {copy.memory for copy in _to_device(device)} if device else set()
     is_pinned = memory == {"pinned"}

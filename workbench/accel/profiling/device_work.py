@@ -33,12 +33,13 @@ NO_PRODUCT = re.compile(
     r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
     r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
-# What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, DeepEP and torch's symmetric memory; kernels
-# of one GPU reduce over a warp or a block.
+# What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, libraries of expert parallelism (DeepEP, Mooncake,
+# MORI, PPLX) and torch's symmetric memory; kernels of one GPU reduce over a warp or a block.
 COMMUNICATION = re.compile(
     r"nccl|rccl|mscclpp|nvshmem|deep_ep|cross_device_reduce|quick_?reduce|symm(?:etric)?_?mem|lamport|userbuffers"
     r"|(?<!warp)(?<!block)(?<!warp_)(?<!block_)(?:(?<![a-z])|(?-i:(?=A)))all_?(?:reduce|gather|to_?all)|reduce_?scatter"
-    r"|(?:one|two)_?shot_?all_?reduce",
+    r"|(?:one|two)_?shot_?all_?reduce|oneccl"
+    r"|(?<![a-z])ep(?:::|_)?(?:inter_?node|intra_?node|dispatch|combine)|(?:(?<![a-z0-9])|(?-i:(?=A)))a2a",
     re.IGNORECASE,
 )
 GENERATED = re.compile(

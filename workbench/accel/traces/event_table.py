@@ -222,14 +222,18 @@ def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], in
     """
     import numpy as np
 
-    is_op = is_of(events.kind, events.kinds, ON_CPU)
-    if not is_op.any():  # only the GPU was recorded, and the calls into its runtime
-        is_op = is_of(events.kind, events.kinds, RUNTIME)
-    lasted_us = np.nan_to_num(events.dur[is_op], nan=0.0, posinf=0.0).clip(0, DAY_US)
-    busy_us = np.bincount(events.process[is_op], weights=lasted_us, minlength=1)
+    on_cpu, operations = (is_of(events.kind, events.kinds, kinds) for kinds in (ON_CPU, {"cpu_op"}))
+    if not on_cpu.any():  # only the GPU was recorded, and the calls into its runtime
+        on_cpu = is_of(events.kind, events.kinds, RUNTIME)
+    is_work = operations if operations.any() else on_cpu  # a range can last long round nothing
+    lasted_us = np.nan_to_num(events.dur, nan=0.0, posinf=0.0).clip(0, DAY_US)
+    all_us, busy_us = (
+        np.bincount(events.process[which], weights=lasted_us[which], minlength=len(events.processes))
+        for which in (on_cpu, is_work)
+    )
     busiest = np.flatnonzero((busy_us > 0) & (busy_us >= LEAST_SHARE * busy_us.max()))
-    all_busy = int((busy_us > 0).sum())
-    if all_busy < 2:
+    all_busy = int((all_us > 0).sum())
+    if all_busy < 2 or not len(busiest):
         return [("", events)], 0
     owner = _owners(events, busiest)
     names = [one_line(str(events.processes[p]), LONGEST_CATEGORY) for p in busiest]

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 OF_TRACE = {CELL_START: "the start of the trace", CELL_END: "the end of the trace"}
 OF_STEPS = {CELL_START: "the start of the first step", CELL_END: "the end of the last step"}
 # What is lost of a GPU's work looks like idle time, and what is lost of an operator's time like Python code.
+LOST = (
+    "CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after a process's first, and its range profiler records "
+    "counters in place of kernels. Record the trace in a new process and without counters; times of the CPU are right."
+)
 DAMAGED = Completeness(
     is_complete=False,
     reasons=("the file has lost events",),
@@ -149,14 +153,14 @@ def _profile(
         rows=table.rows if has_cpu else _without_python(table.rows),
         profiled_steps=table.steps if table.has_steps else 0,
         accumulation=1,
-        notes=(*damage.sentences, *_notes(table, source, has_cpu=has_cpu)),
+        notes=(*damage.sentences, *_notes(table, source, has_cpu=has_cpu, marks=len(profiler_steps(columns)))),
         machine_line=str(source),
         versions=_versions(header),
         options=ProfileOptions(
             steps=max(table.steps, 1), shapes=bool(header.get("record_shapes")), stacks=bool(header.get("with_stack")),
             memory=bool(header.get("profile_memory")),
         ),
-        completeness=DAMAGED if damage.is_loss else check_completeness(events),
+        completeness=DAMAGED if damage.is_loss else replace(check_completeness(events), remedy=LOST),
         devices=() if damage.is_loss else read_device_activity(events),
         events=events,
         source=source,
@@ -185,7 +189,7 @@ def _renamed(name: str, words: dict[str, str]) -> str:
     return name
 
 
-def _notes(table: OpTable, source: TraceSource, *, has_cpu: bool) -> list[str]:
+def _notes(table: OpTable, source: TraceSource, *, has_cpu: bool, marks: int) -> list[str]:
     notes = []
     if not table.has_steps:
         notes.append(
@@ -193,6 +197,8 @@ def _notes(table: OpTable, source: TraceSource, *, has_cpu: bool) -> list[str]:
         )
     elif table.dropped_steps:
         notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
+    if table.has_steps and (idle := marks - table.steps - table.dropped_steps) > 0:
+        notes.append(f"Left out: {counted(idle, 'ProfilerStep')} in which no optimizer ran.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
     if not has_cpu:
         notes.append(

@@ -125,6 +125,6 @@ def refuse_other_tool(
     guess = f"; it looks like a trace of {looks[0]}" if looks else ""
     return AccelError(
         f"open {path}",
-        because=f"none of its {seen:,} events is an operation or a kernel of torch{guess}",
+        because=f"none of its {seen:,} events has a category that torch.profiler writes{guess}",
         do=DO,
     )

@@ -107,7 +107,7 @@ def _sentences(activity: DeviceActivity) -> Iterator[str]:
     if activity.idle_share >= WORTH_TELLING:
         yield _about_idle_time(activity)
     for copy in activity.copies:
-        amount = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes else ""
+        amount = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes and copy.ms else ""
         yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} {a} in {_times(copy.calls)}{amount}"
     if activity.communication_ms:
         yield _about_communication(activity)
@@ -169,7 +169,7 @@ def _shares(activity: DeviceActivity) -> Iterator[tuple[str, str, str]]:
 def _copies(activity: DeviceActivity) -> Markup:
     rows = [
         (_copy_words(row), time_cell(row.ms), count_cell(row.calls))
-        + ((whole(size(row.bytes)), f"{row.gb_per_s:.3g}") if row.bytes else ("–", "–"))
+        + ((whole(size(row.bytes)), f"{row.gb_per_s:.3g}") if row.bytes and row.ms else ("–", "–"))
         for row in activity.copies
     ]
     return table(
