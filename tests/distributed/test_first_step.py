@@ -62,6 +62,8 @@ MEANINGLESS = {
     "a number for the whole batch": ("", with_loss("torch.rand(()) * criterion(model(inputs), labels)"), "aten.rand"),
     "padding to the longest sample of a rank, with dropout": ("model = nn.Sequential(nn.Linear(1, 8), nn.Dropout(), nn.Linear(8, 3)).double()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nlengths = [*range(1, 49), 2, 3]\ndef padded(samples):\n    rows = [row[:1].expand(n) for n, row, _ in samples]\n    return nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.stack([label for _, _, label in samples])\nloader = DataLoader(list(zip(lengths, x, y)), batch_size=16, collate_fn=padded)", with_loss("criterion(model(inputs[..., None]).mean(1), labels)"), "on rank 0 they differ"),
     "batches of two samples, with dropout": (WITH_NOISE + "loader = DataLoader(TensorDataset(x, y), batch_size=2)", TRAIN, "which every rank therefore takes whole"),
+    "a data set with a generator of its own": (AUGMENTED.replace("import random", "import numpy\nown = numpy.random.default_rng(0)").replace("random.uniform", "own.uniform"), TRAIN, "the data set gave other values"),
+    "such a data set in workers, as dicts": (AUGMENTED.replace("import random", "import random\nown = random.Random(0)").replace("random.uniform", "own.uniform").replace(" + torch.randn(6)", "").replace("return x[index]", "return {'x': x[index]").replace(", y[index]", ", 'y': [y[index]]}").replace("shuffle=True", "shuffle=True, num_workers=2"), TRAIN.replace("inputs, labels in", "batch in").replace("model(inputs), labels", "model(batch['x']), batch['y'][0]"), "the data set gave other values"),
     "samples that are augmented in workers": (AUGMENTED.replace("shuffle=True", "shuffle=True, num_workers=1"), TRAIN, "worker processes"),
 }  # fmt: skip
 
