@@ -1,4 +1,4 @@
-"""Objects that pickle a part of themselves: what that part names arrives before it, and what it cuts off is refused."""
+"""Objects that pickle a part of themselves: what that part names arrives before it, and a model that it cuts apart is refused."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def opened(text):
 hidden = Hidden(base64.b64encode(zlib.compress(pickle.dumps(Inner))).decode())
 """
     namespace = notebook(KEEPER, hidden)
-    with pytest.raises(NotShippable, match=r"'Inner'.*Build that object in the cell that trains"):
+    with pytest.raises(
+        NotShippable, match=r"'Inner'.*Build the object that holds the pickle in the cell that trains"
+    ):
         arrived(namespace, "hidden")
 
 

@@ -67,7 +67,7 @@ class FoundObjects:
 
 
 def in_use(presented: list[Replica], namespace: dict[str, Any]) -> list[Replica]:
-    """`presented` without objects whose variable or attribute now holds a found one, as when `trainer.fit` built an optimizer.
+    """`presented` without what found objects replaced under its name, as when `trainer.fit` builds a new optimizer.
 
     >>> in_use([Replica(optimizers={"net.optimizer_": old}), Replica(optimizers={"SGD": new})], namespace)[0].optimizers
     {}

@@ -16,8 +16,8 @@ from accel.errors import NotShippable
 
 
 class PartsApart:
-    """Looks at each object that is packed: which of the notebook's classes and functions do pickles inside objects name, and
-    which parts of models were not packed with the rest?
+    """Looks at each object that is packed. Finds the notebook's classes and functions that pickles inside objects name, and
+    the parts of models that were not packed with the rest.
 
     >>> parts = PartsApart(namespace)
     >>> dump(contents, memory, see=parts.see)
@@ -50,7 +50,7 @@ class PartsApart:
 
     @functools.cached_property
     def _global(self) -> re.Pattern[bytes]:
-        """How a pickle names one of them: up to protocol 3 after the module, from 4 on in a string of its own."""
+        """Matches a notebook class or function in a pickle: after "__main__" up to protocol 3, later in its own string."""
         names = [
             re.escape(name.encode())
             for name, value in self._namespace.items()
@@ -60,7 +60,7 @@ class PartsApart:
         return re.compile(rb"c__main__\n(%b)[.\n]|\x8c.(%b)(?:\.|\x94?\x93)" % (one, one), re.DOTALL)
 
     def check(self) -> None:
-        """Raise NotShippable if a part of a model was not packed, but one of its parameters was, for example by the optimizer."""
+        """Raise NotShippable if a part of a model was not packed, but its parameter was, for example with the optimizer."""
         held = {id(each) for model in self._modules.values() for _, each in _own(model, "_parameters")}
         self._parameters -= held  # tied weights, for example: a part that was packed has them too
         for model in self._modules.values():
@@ -68,13 +68,13 @@ class PartsApart:
                 raise NotShippable(
                     f"A worker process needs a copy of {type(model).__name__}",
                     because=f"its __getstate__ or __reduce__ leaves out the module {name!r}, and something else, such as the "
-                    f"optimizer, also holds {parameter!r}: in the worker these would be two tensors",
+                    f"optimizer, also holds {parameter!r}: the worker would have two copies of it",
                     do="Let __getstate__ return the module itself, not a pickle or a copy of it, or build the model and its "
                     "optimizer in the cell that trains.",
                 )
 
     def _cut_off(self, model: Any) -> Iterator[tuple[str, str]]:
-        """Parts of a model that were not seen, each with one of its parameters that was."""
+        """Parts of a model that were not seen, each with a parameter of it that was seen."""
         for name, part in _own(model, "_modules"):
             for own, parameter in _trained_in(part) if id(part) not in self._modules else ():
                 if id(parameter) in self._parameters:

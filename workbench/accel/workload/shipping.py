@@ -123,7 +123,7 @@ def pack_cell(
     try:
         blob = packed()
         parts.check()
-        if parts.named:  # unpack these first; if they cannot be packed, the cell may not need them
+        if parts.named:  # pack again with these first; if that fails, the cell may not need them
             with contextlib.suppress(Exception):
                 blob = packed()
     except BaseException as error:
@@ -306,18 +306,18 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
 
 
 def _not_found(error: AttributeError) -> AttributeError | NotShippable:
-    """A pickle inside an object may be compressed or encoded, so that the notebook did not see what it names."""
+    """The error to raise: a pickle in an object may be compressed, so that the notebook could not see what it names."""
     if "<module '__main__'" not in str(error):
         return error
     return NotShippable(
         "A worker process needs a copy of what the cell reads",
         because=f"an object holds a pickle that names what the worker does not have: {first_line(error)}",
-        do="Build that object in the cell that trains.",
+        do="Build the object that holds the pickle in the cell that trains.",
     )
 
 
 def load(blob: bytes, memory: MemoryFile) -> Any:
-    """The contents that `dump` packed, where nothing is first."""
+    """The contents that `dump` packed without `first`."""
     return _Unpickler(blob, memory).load()
 
 

@@ -68,7 +68,7 @@ class FirstStepOfRanks:
         self._drawn_alone: list[
             dict[str, str]
         ] = []  # `digests` of the generators that one process used for each rank
-        self._samples_alone: list[Any] = []  # `hashed_samples` of its batches
+        self._samples_alone: list[Any] = []  # `hashed_samples` of one process's batches
 
     def took(self, batch: Any) -> None:
         """The loop goes on with this batch, which may be one of the first step."""
@@ -121,7 +121,7 @@ class FirstStepOfRanks:
         if others:
             return FirstStepCheck(
                 "not checked", waited_s=check.waited_s,
-                reason=f"on {' and '.join(others)} the data set gave other values for the same samples than in one process. "
+                reason=f"on {' and '.join(others)} the data set gave other values than in one process for the same samples. "
                 "Likely cause: its transforms draw random numbers from a generator of their own",
             )  # fmt: skip
         others = [
@@ -139,7 +139,7 @@ class FirstStepOfRanks:
         )  # fmt: skip
 
     def _are_others(self, samples: Sequence[Any], rank: int) -> bool:
-        """Whether a rank's batches hold other values than its parts of one process's batches; padded ones do not compare."""
+        """Whether a rank's batches hold other values than its parts of one process's; skips unequal shapes (padding)."""
         return any(
             mine and alone and mine[0] == alone[0] and mine != alone
             for own, parts in zip(samples, self._samples_alone, strict=False)

@@ -28,7 +28,7 @@ class RecordedStep:
     draws: str = ""  # random numbers that one process cannot draw as ranks do
     lowest_bytes: int = 8  # of the numbers that are computed with
     generators: list[dict[str, str]] = field(default_factory=list)  # of each rank, `digests` after the step
-    samples: list[Any] = field(default_factory=list)  # `hashed_samples` of each batch, as far as MOST_BATCHES
+    samples: list[Any] = field(default_factory=list)  # `hashed_samples` of each batch, at most MOST_BATCHES
 
     def __post_init__(self) -> None:
         self._parameters: list[Any] = []
