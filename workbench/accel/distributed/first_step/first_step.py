@@ -115,10 +115,8 @@ class FirstStepOfRanks:
 
     def _unless_drawn_otherwise(self, check: FirstStepCheck, drawn: Sequence[Any]) -> FirstStepCheck:
         """The check, or "not checked" if a rank had other samples or drew other random numbers than one process for that rank."""
-        others = [
-            f"rank {rank}" for rank, (_, samples) in enumerate(drawn) if self._are_others(samples, rank)
-        ]
-        if others:
+        compared = [self._compared_samples(samples, rank) for rank, (_, samples) in enumerate(drawn)]
+        if others := [f"rank {rank}" for rank, pairs in enumerate(compared) if "values" in pairs]:
             return FirstStepCheck(
                 "not checked", waited_s=check.waited_s,
                 reason=f"on {' and '.join(others)} the data set gave other values than in one process for the same samples. "
@@ -131,21 +129,26 @@ class FirstStepOfRanks:
         ]
         if not others:
             return check
+        is_padded = any("sizes" in pairs for pairs in compared)
+        padding = (
+            ". Likely cause: each rank pads its samples to its own longest one, so dropout masks have other sizes than in "
+            "one process"
+        )
         return FirstStepCheck(
             "not checked", waited_s=check.waited_s,
             reason=f"the cell draws random numbers, and on {' and '.join(others)} they differ from the numbers that one process "
-            "draws for the same samples. Likely cause: each rank pads its samples to its own longest one, so dropout masks have "
-            "other sizes than in one process",
+            f"draws for the same samples{padding if is_padded else ''}",
         )  # fmt: skip
 
-    def _are_others(self, samples: Sequence[Any], rank: int) -> bool:
-        """Whether a rank's batches hold other values than its parts of one process's; skips unequal shapes (padding)."""
-        return any(
-            mine and alone and mine[0] == alone[0] and mine != alone
+    def _compared_samples(self, samples: Sequence[Any], rank: int) -> set[str]:
+        """What differs between a rank's batches and its parts of one process's batches: "sizes" (padding), or "values"."""
+        return {
+            "values" if mine[0] == alone[0] else "sizes"
             for own, parts in zip(samples, self._samples_alone, strict=False)
             if own and rank < len(parts)
             for mine, alone in zip(own[0], parts[rank], strict=False)
-        )
+            if mine and alone and mine != alone
+        }
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:
         try:
