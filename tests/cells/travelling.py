@@ -274,7 +274,7 @@ def fit(inputs, labels, by="squared"):
         roles="models=model optimizers=optimizer loaders=loader",
     ),
     Cell(
-        "objects that pickle parts of themselves, and classes that only these parts name",
+        "objects that pickle parts of themselves, and a class whose methods read its own objects",
         """
 for inputs, labels in loader:
     trainer.fit(inputs, labels)
@@ -292,18 +292,23 @@ class Trainer:
         self.net = Inner().double()
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
     def __getstate__(self):
-        return {"criterion": Halved(), "rest": pickle.dumps((self.net, self.optimizer))}
+        return {"rest": pickle.dumps((self.net, self.optimizer))}
     def __setstate__(self, state):
         self.net, self.optimizer = pickle.loads(state["rest"])
     def fit(self, inputs, labels):
         self.optimizer.zero_grad()
-        criterion(self.net(inputs), labels).backward()
+        (criterion(self.net(inputs), labels) * registry.get(Key(1), 2.0)).backward()
         self.optimizer.step()
-class Halved:
-    def __reduce__(self):
-        return globals()["new"], ("Hal" + "ved",)
-def new(name):
-    return globals()[name].__new__(globals()[name])
+class Key:
+    def __init__(self, number):
+        self.number = number
+    def __hash__(self):
+        return hash(self.number)
+    def __eq__(self, other):
+        return self.number == other.number
+    def value(self):
+        return registry[self]
+registry = {Key(1): 0.5}
 trainer = Trainer()
 """,
         weights="trainer.net",
@@ -333,8 +338,6 @@ class Outer(nn.Module):
 model = Outer().double()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """,
-        refused=dict.fromkeys(
-            ("try", "ddp"), "holds 'inner.weight', such as the optimizer, would get another copy"
-        ),
+        refused=dict.fromkeys(("try", "ddp"), "such as the optimizer, also holds 'inner.weight'"),
     ),
 )

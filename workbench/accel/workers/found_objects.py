@@ -67,7 +67,7 @@ class FoundObjects:
 
 
 def in_use(presented: list[Replica], namespace: dict[str, Any]) -> list[Replica]:
-    """`presented` without the objects whose names now lead to found objects, as when a trainer's `fit` built a new optimizer.
+    """`presented` without what found objects replaced under its name, as when `trainer.fit` builds a new optimizer.
 
     >>> in_use([Replica(optimizers={"net.optimizer_": old}), Replica(optimizers={"SGD": new})], namespace)[0].optimizers
     {}
@@ -77,7 +77,7 @@ def in_use(presented: list[Replica], namespace: dict[str, Any]) -> list[Replica]
 
     def is_replaced(name: str, thing: Any) -> bool:
         named = look_up(namespace, name)
-        return named is not thing and any(named is each for each in new)
+        return type(named) is type(thing) and named is not thing and any(named is each for each in new)
 
     still: dict[str, Any] = {
         kind: {name: thing for name, thing in held.items() if not is_replaced(name, thing)}

@@ -1,11 +1,12 @@
 """Objects that pickle a part of themselves by a pickler of their own, as skorch's nets do.
 
-Such a part names the notebook's classes and functions, which have to be there when it is unpickled; and it shares nothing with
-what else is packed: an optimizer outside goes on with copies of the parameters inside.
+Such a part names the notebook's classes and functions, which have to be there when it is unpickled. And it is copied apart from
+all else: an optimizer outside would train parameters that the model no longer has.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 from collections.abc import Iterator
@@ -13,17 +14,10 @@ from typing import Any
 
 from accel.errors import NotShippable
 
-# How a pickle names a class or function: by protocols up to 3, and by later ones, which say the module before.
-_GLOBAL = re.compile(rb"c__main__\n([^\n]+)\n|\x8c.([^\x93\x94]{1,255}?)\x94?\x93", re.DOTALL)
-
-
-def is_definition(value: object) -> bool:
-    """Whether it is a class or a function of the notebook."""
-    return isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__"
-
 
 class PartsApart:
-    """Sees each object that is packed, and knows afterwards what the parts apart name and what they cut off.
+    """Looks at each object that is packed. Finds the notebook's classes and functions that pickles inside objects name, and
+    the parts of models that were not packed with the rest.
 
     >>> parts = PartsApart(namespace)
     >>> dump(contents, memory, see=parts.see)
@@ -33,9 +27,7 @@ class PartsApart:
     def __init__(self, namespace: dict[str, Any]) -> None:
         import torch
 
-        self.named: dict[
-            str, Any
-        ] = {}  # the notebook's classes and functions that a pickle in a bytes object names
+        self.named: dict[str, Any] = {}  # classes and functions that a pickle in a bytes object names
         self._namespace, self._module, self._tensor = namespace, torch.nn.Module, torch.Tensor
         self._modules: dict[int, Any] = {}
         self._parameters: set[int] = set()
@@ -52,37 +44,50 @@ class PartsApart:
             self._parameters.add(id(obj))
 
     def _read(self, pickled: bytes) -> None:
-        for match in _GLOBAL.finditer(pickled):
-            name = (match[1] or match[2]).decode(errors="replace").partition(".")[0]
-            if is_definition(value := self._namespace.get(name)):
-                self.named[name] = value
+        for match in self._global.finditer(pickled):
+            name = (match[1] or match[2]).decode()
+            self.named[name] = self._namespace[name]
+
+    @functools.cached_property
+    def _global(self) -> re.Pattern[bytes]:
+        """Matches a notebook class or function in a pickle: after "__main__" up to protocol 3, later in its own string."""
+        names = [
+            re.escape(name.encode())
+            for name, value in self._namespace.items()
+            if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__"
+        ]
+        one = b"|".join(names or [b"(?!)"])
+        return re.compile(rb"c__main__\n(%b)[.\n]|\x8c.(%b)(?:\.|\x94?\x93)" % (one, one), re.DOTALL)
 
     def check(self) -> None:
-        """Raise NotShippable if a part of a model was left to another pickler, but not the parameters that it trains."""
+        """Raise NotShippable if a part of a model was not packed, but its parameter was, for example with the optimizer."""
+        held = {id(each) for model in self._modules.values() for _, each in _own(model, "_parameters")}
+        self._parameters -= held  # tied weights, for example: a part that was packed has them too
         for model in self._modules.values():
             for name, parameter in self._cut_off(model):
                 raise NotShippable(
                     f"A worker process needs a copy of {type(model).__name__}",
-                    because=f"that class pickles {name!r} separately (in __getstate__ or __reduce__), so whatever else holds "
-                    f"{parameter!r}, such as the optimizer, would get another copy of it",
+                    because=f"its __getstate__ or __reduce__ leaves out the module {name!r}, and something else, such as the "
+                    f"optimizer, also holds {parameter!r}: the worker would have two copies of it",
                     do="Let __getstate__ return the module itself, not a pickle or a copy of it, or build the model and its "
                     "optimizer in the cell that trains.",
                 )
 
     def _cut_off(self, model: Any) -> Iterator[tuple[str, str]]:
-        """Parts of a model that were not seen, each with one of its parameters that was."""
-        parts = vars(model).get("_modules")
-        for name, part in parts.items() if isinstance(parts, dict) else ():
+        """Parts of a model that were not seen, each with a parameter of it that was seen."""
+        for name, part in _own(model, "_modules"):
             for own, parameter in _trained_in(part) if id(part) not in self._modules else ():
                 if id(parameter) in self._parameters:
                     yield name, f"{name}.{own}"
 
 
 def _trained_in(module: Any) -> Iterator[tuple[str, Any]]:
-    """Its parameters that have gradients; asks no method, which a class may have changed."""
-    held = vars(module) if module is not None else {}
-    for name, parameter in dict(held.get("_parameters") or {}).items():
-        if parameter is not None and parameter.requires_grad:
-            yield name, parameter
-    for name, part in dict(held.get("_modules") or {}).items():
+    yield from ((name, each) for name, each in _own(module, "_parameters") if each.requires_grad)
+    for name, part in _own(module, "_modules"):
         yield from ((f"{name}.{own}", parameter) for own, parameter in _trained_in(part))
+
+
+def _own(module: Any, kind: str) -> list[tuple[str, Any]]:
+    """Its own parameters or modules by name; asks no method, which a class may have changed."""
+    held = vars(module).get(kind)
+    return [(name, each) for name, each in held.items() if each is not None] if isinstance(held, dict) else []

@@ -27,7 +27,7 @@ from accel.workload.generators import device_here, generator_states, restore_gen
 from accel.workload.library_changes import LibraryChange, library_changes, make_changes
 from accel.workload.memory_file import MemoryFile
 from accel.workload.notebook_module import NotebookModule
-from accel.workload.parts_apart import PartsApart, is_definition
+from accel.workload.parts_apart import PartsApart
 from accel.workload.torch_settings import read_settings, write_settings
 from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
 
@@ -111,50 +111,37 @@ def pack_cell(
         )
     names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
     changes = library_changes(namespace)
-    parts = PartsApart(namespace)
+    memory, parts = MemoryFile(), PartsApart(namespace)
+
+    def packed() -> bytes:
+        contents = _contents(names, models or {}, changes)
+        for _, gradient in contents["gradients"]:
+            memory.leave_in_place(gradient)
+        first = [(_anchor(namespace), len(parts.named)), *parts.named.items()]
+        return pickle.dumps((_sources(), dump(contents, memory, first=first, see=parts.see)))
+
     try:
-        blob, memory = _packed(namespace, names, models or {}, changes, parts)
-    except Exception as error:
+        blob = packed()
+        parts.check()
+        if parts.named:  # pack again with these first; if that fails, the cell may not need them
+            with contextlib.suppress(Exception):
+                blob = packed()
+    except BaseException as error:
+        memory.close()
         is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
-        if isinstance(error, NotShippable) or is_of_system:
-            raise
-        in_libraries = {f"{owner.__name__}.{name}": value for owner, name, value in changes}
-        raise _explained(error, names | in_libraries) from error
-    parts.check()
-    if missing := {name: value for name, value in parts.named.items() if name not in names}:
-        with contextlib.suppress(Exception):  # what the cell reads is packed already, and may do without them
-            again = _packed(namespace, missing | names, models or {}, changes, parts)
-            memory.close()
-            blob, memory = again
+        if isinstance(error, Exception) and not isinstance(error, NotShippable) and not is_of_system:
+            in_libraries = {f"{owner.__name__}.{name}": value for owner, name, value in changes}
+            raise _explained(error, names | in_libraries) from error
+        raise
     memory.seal()
     return Parcel(blob, memory, source, filename, boundary)
 
 
-def _packed(
-    namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any], changes: list[LibraryChange],
-    parts: PartsApart,
-) -> tuple[bytes, MemoryFile]:  # fmt: skip
-    memory = MemoryFile()
-    try:
-        contents = _contents(names, models, changes)
-        for _, gradient in contents["gradients"]:
-            memory.leave_in_place(gradient)
-        first = _first(namespace, names, parts)
-        return pickle.dumps((_sources(), dump(contents, memory, first=first, see=parts.see))), memory
-    except BaseException:
-        memory.close()
-        raise
-
-
-def _first(namespace: dict[str, Any], names: dict[str, Any], parts: PartsApart) -> list[Any]:
-    """What is unpacked before all else: an empty function, whose globals become the namespace, and how many pairs of name and
-    definition follow. Other objects may look up the notebook's classes and functions while they are unpacked.
-    """
+def _anchor(namespace: dict[str, Any]) -> types.FunctionType:
+    """A function whose globals are the notebook's; after unpickling they are the one namespace that all functions share."""
     anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
     anchor.__module__ = "__main__"
-    definitions = [(name, value) for name, value in names.items() if is_definition(value)]
-    definitions.sort(key=lambda pair: (pair[0] not in parts.named, not isinstance(pair[1], type)))
-    return [(anchor, len(definitions)), *definitions]
+    return anchor
 
 
 def _contents(
@@ -207,7 +194,7 @@ def make_pickler(
 ) -> Any:  # fmt: skip
     """A pickler whose tensors and arrays go to `memory`. Objects that are `known` by id are not sent: their token is.
 
-    `hold` gets what weak references lead to, and `see` each object that is no container of Python's own.
+    `hold` gets what weak references lead to, and `see` gets bytes and all objects whose class is not one of Python's basic ones.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -299,12 +286,12 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     # Undo the previous cell's changes: unpickling looks classes and functions up by name, and must find the libraries' own.
     make_changes([])
     arriving = _Unpickler(blob, memory)
-    anchor, definitions = arriving.load()
+    anchor, named = arriving.load()
     namespace: dict[str, Any] = anchor.__globals__
     namespace["__name__"] = "__main__"
     sys.modules["__main__"] = NotebookModule(namespace)
     try:
-        namespace.update(arriving.load() for _ in range(definitions))  # each can look up those before it
+        namespace.update(arriving.load() for _ in range(named))
         contents, held = arriving.load(), arriving.load()
     except AttributeError as error:
         raise _not_found(error) from error
@@ -319,18 +306,18 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
 
 
 def _not_found(error: AttributeError) -> AttributeError | NotShippable:
-    """A pickle inside an object may be compressed or encoded, so that the notebook did not see what it names."""
+    """The error to raise: a pickle in an object may be compressed, so that the notebook could not see what it names."""
     if "<module '__main__'" not in str(error):
         return error
     return NotShippable(
         "A worker process needs a copy of what the cell reads",
-        because=f"an object unpickles a part of itself, and there: {first_line(error)}",
-        do="Write the name of that class or function into the cell, so that the worker gets it too.",
+        because=f"an object holds a pickle that names what the worker does not have: {first_line(error)}",
+        do="Build the object that holds the pickle in the cell that trains.",
     )
 
 
 def load(blob: bytes, memory: MemoryFile) -> Any:
-    """The contents that `dump` packed, where nothing is first."""
+    """The contents that `dump` packed without `first`."""
     return _Unpickler(blob, memory).load()
 
 

@@ -312,6 +312,8 @@ class DataParallel:
             self._lane.is_done_with_batch()
         else:
             self._lane.took(batch)
+            if self._first_step is not None:
+                self._first_step.took(batch)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 

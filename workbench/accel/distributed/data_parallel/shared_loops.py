@@ -319,12 +319,12 @@ class SharedLoops:
         if by_code is False:
             self._evaluated.add(id(loader))
         if by_code is None and id(loader) in self._trained and is_of_library(caller.f_code):
-            # Only gradients tell here: a library may call train() in each step, and evaluate with this loader after an epoch.
+            # Only grad mode tells: a library may call train() in each step, and evaluate with this loader after an epoch.
             return torch.is_grad_enabled()
         return self._trains_with(loader, caller) if by_code is None else by_code
 
     def _trains_with(self, loader: Any, caller: FrameType | None) -> bool:
-        """Whether a loop over this loader trains: as `--loaders` says, else if gradients are on and a model is in training mode.
+        """Whether a loop over this loader trains: `--loaders` decides; else gradients must be on and a model, if any, training.
 
         Models are those called so far, the notebook's variables, and, if these are all in eval mode, the local variables of the
         notebook's functions on the call stack.

@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.distributed.data_parallel.lineages import Lineages
-from accel.distributed.first_step.rank_draws import RankDraws, digests
-from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save, save_imports
+from accel.distributed.first_step.rank_draws import RankDraws, digests, hashed_samples
+from accel.distributed.first_step.recorded_step import MOST_BATCHES, RecordedStep, loaded, save, save_imports
 from accel.distributed.first_step.verdict import FirstStepCheck, compared
 from accel.errors import AccelError, first_line
 from accel.workload.exchanged_values import from_all_ranks, from_first_rank
@@ -68,6 +68,12 @@ class FirstStepOfRanks:
         self._drawn_alone: list[
             dict[str, str]
         ] = []  # `digests` of the generators that one process used for each rank
+        self._samples_alone: list[Any] = []  # `hashed_samples` of one process's batches
+
+    def took(self, batch: Any) -> None:
+        """The loop goes on with this batch, which may be one of the first step."""
+        if self.check is None and len(self._step.samples) < MOST_BATCHES:
+            self._step.samples.append(hashed_samples(batch))
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
@@ -98,31 +104,51 @@ class FirstStepOfRanks:
     def _agreed(self, models: list[Any]) -> FirstStepCheck:
         """Rank 0's verdict, sent to all ranks.
 
-        "different" becomes "not checked" if ranks drew other random numbers than one process, unless the loss is a sum.
+        "different" becomes "not checked" if ranks had other samples or drew other random numbers than one process, unless the
+        loss is a sum.
         """
         check = _from_rank_0(self._compared_or_why_not(models) if self._rank == 0 else None)
         if check.verdict != "different" or check.is_sum:
             return check
-        drawn = from_all_ranks(digests(generator_states()))
+        drawn = from_all_ranks([digests(generator_states()), self._step.samples])
         return _from_rank_0(self._unless_drawn_otherwise(check, drawn) if self._rank == 0 else None)
 
-    def _unless_drawn_otherwise(
-        self, check: FirstStepCheck, drawn: Sequence[dict[str, str]]
-    ) -> FirstStepCheck:
-        """The check, or "not checked" if a rank drew other random numbers than one process drew for that rank."""
+    def _unless_drawn_otherwise(self, check: FirstStepCheck, drawn: Sequence[Any]) -> FirstStepCheck:
+        """The check, or "not checked" if a rank had other samples or drew other random numbers than one process for that rank."""
+        compared = [self._compared_samples(samples, rank) for rank, (_, samples) in enumerate(drawn)]
+        if others := [f"rank {rank}" for rank, pairs in enumerate(compared) if "values" in pairs]:
+            return FirstStepCheck(
+                "not checked", waited_s=check.waited_s,
+                reason=f"on {' and '.join(others)} the data set gave other values than in one process for the same samples. "
+                "Likely cause: its transforms draw random numbers from a generator of their own",
+            )  # fmt: skip
         others = [
             f"rank {rank}"
-            for rank, (mine, alone) in enumerate(zip(drawn, self._drawn_alone, strict=True))
+            for rank, ((mine, _), alone) in enumerate(zip(drawn, self._drawn_alone, strict=True))
             if any(mine[kind] != alone[kind] for kind in mine.keys() & alone.keys())
         ]
         if not others:
             return check
+        is_padded = any("sizes" in pairs for pairs in compared)
+        padding = (
+            ". Likely cause: each rank pads its samples to its own longest one, so dropout masks have other sizes than in "
+            "one process"
+        )
         return FirstStepCheck(
             "not checked", waited_s=check.waited_s,
             reason=f"the cell draws random numbers, and on {' and '.join(others)} they differ from the numbers that one process "
-            "draws for the same samples. Likely cause: each rank pads its samples to its own longest one, so dropout masks have "
-            "other sizes than in one process",
+            f"draws for the same samples{padding if is_padded else ''}",
         )  # fmt: skip
+
+    def _compared_samples(self, samples: Sequence[Any], rank: int) -> set[str]:
+        """What differs between a rank's batches and its parts of one process's batches: "sizes" (padding), or "values"."""
+        return {
+            "values" if mine[0] == alone[0] else "sizes"
+            for own, parts in zip(samples, self._samples_alone, strict=False)
+            if own and rank < len(parts)
+            for mine, alone in zip(own[0], parts[rank], strict=False)
+            if mine and alone and mine != alone
+        }
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:
         try:
@@ -146,9 +172,9 @@ class FirstStepOfRanks:
             time.sleep(_BETWEEN_LOOKS_S)
         one = loaded(self._path)
         waited_s = time.monotonic() - began
-        self._drawn_alone = [] if isinstance(one, str) else one.generators
         if isinstance(one, str):
             return FirstStepCheck("not checked", reason=one, waited_s=waited_s)
+        self._drawn_alone, self._samples_alone = one.generators, one.samples
         check = compared(
             self._step,
             one,
@@ -168,6 +194,11 @@ class FirstStepAlone:
         self.lineages: RankDraws = RankDraws(ranks)
         self.check: FirstStepCheck | None = None
         self._path, self._step = path, RecordedStep()
+
+    def took(self, batch: Any) -> None:
+        """The loop goes on with this batch."""
+        if len(self._step.samples) < MOST_BATCHES:
+            self._step.samples.append(self.lineages.hashed(batch))
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""

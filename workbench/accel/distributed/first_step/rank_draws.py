@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -126,6 +127,10 @@ class RankDraws(Lineages):
         if self._left and not self.unlike and (kind := _changed(self._left, generator_states())):
             self.unlike = f"from the generator of {'Python' if kind == 'python' else kind}"
 
+    def hashed(self, batch: Any) -> list[Any]:
+        """`hashed_samples` of a batch of this process: each rank's part of it."""
+        return hashed_samples(batch, self._pieces.get)
+
     def finish(self) -> list[dict[str, str]]:
         """Stop watching at the end of the step. Returns, for each rank, the `digests` of its generators at that point."""
         self._look()
@@ -188,6 +193,43 @@ def digests(states: dict[str, Any]) -> dict[str, str]:
         for kind, state in states.items()
         if kind in ("python", "numpy", "torch")
     }
+
+
+def hashed_samples(
+    batch: Any, pieces: Callable[[int], Sequence[int] | None] = lambda size: [size]
+) -> list[Any]:
+    """For each rank, [shape, checksum] of its part of each tensor in a batch; [] for a tensor that is not made of samples.
+
+    >>> hashed_samples({"x": torch.zeros(4, 2)}, lambda size: [2, 2])
+    [[[[2, 2], 3971697493]], [[[2, 2], 3971697493]]]
+    """
+    tensors = list(_tensors(batch))
+    parts = [pieces(each.size(0)) if each.dim() else None for each in tensors]
+    ranks = max((len(each) for each in parts if each), default=0)
+    return [
+        [
+            _part_hashed(tensor, sizes, rank) if sizes else []
+            for tensor, sizes in zip(tensors, parts, strict=True)
+        ]
+        for rank in range(ranks)
+    ]
+
+
+def _tensors(batch: Any) -> Iterator[Any]:
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        yield from [batch] if batch.layout == torch.strided and not batch.is_quantized else []
+    elif isinstance(batch, (list, tuple, Mapping)):
+        for each in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from _tensors(each)
+
+
+def _part_hashed(tensor: Any, sizes: Sequence[int], rank: int) -> list[Any]:
+    import torch
+
+    part = tensor.detach().narrow(0, sum(sizes[:rank]), sizes[rank]).cpu().contiguous()
+    return [list(part.shape), zlib.crc32(part.reshape(-1).view(torch.uint8).numpy())]
 
 
 def _drawing_mode(draws: RankDraws) -> Any:

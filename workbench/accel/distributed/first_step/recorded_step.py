@@ -9,6 +9,7 @@ from typing import Any
 
 from accel.distributed.cells.code_in_place import is_installed
 
+MOST_BATCHES = 64
 _MOST_NUMBERS = 1 << 20  # of one tensor; of a larger one every n-th is kept
 
 
@@ -27,6 +28,7 @@ class RecordedStep:
     draws: str = ""  # random numbers that one process cannot draw as ranks do
     lowest_bytes: int = 8  # of the numbers that are computed with
     generators: list[dict[str, str]] = field(default_factory=list)  # of each rank, `digests` after the step
+    samples: list[Any] = field(default_factory=list)  # `hashed_samples` of each batch, at most MOST_BATCHES
 
     def __post_init__(self) -> None:
         self._parameters: list[Any] = []
