@@ -55,6 +55,7 @@ EQUAL = {
     "low precision": ("model, x = model.float(), x.float()\nloader = DataLoader(TensorDataset(x, y), batch_size=16)", TRAIN.replace("        loss =", "        with torch.autocast('cpu'):\n            loss =")),
     "a closure": ("optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)", "for inputs, labels in loader:\n    def closure():\n        optimizer.zero_grad()\n        loss = criterion(model(inputs), labels)\n        loss.backward()\n        return loss\n    optimizer.step(closure)\n"),
     "a weight that is not finite": ("model.mask = nn.Parameter(torch.tensor([0.0, -torch.inf]))\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)", TRAIN.replace("model(inputs)", "model(inputs) + 0 * model.mask[0]")),
+    "batches with tensors that have no bytes of their own": ("def mixed(samples):\n    rows = [row for row, _ in samples]\n    return torch.stack(rows), torch.stack([label for _, label in samples]), torch.ones(2, dtype=torch.complex64).conj(), torch.nested.nested_tensor(rows)\nloader = DataLoader(TensorDataset(x, y), batch_size=16, collate_fn=mixed)", TRAIN.replace("inputs, labels in", "inputs, labels, *_ in")),
     "worker processes": ("loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, num_workers=2)", TRAIN),
 }  # fmt: skip
 MEANINGLESS = {

@@ -294,7 +294,13 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
         namespace.update(arriving.load() for _ in range(named))
         contents, held = arriving.load(), arriving.load()
     except AttributeError as error:
-        raise _not_found(error) from error
+        if "<module '__main__'" not in str(error):
+            raise
+        raise NotShippable(  # a pickle in an object may be compressed, so that the notebook could not see what it names
+            "A worker process needs a copy of what the cell reads",
+            because=f"an object holds a pickle that names what the worker does not have: {first_line(error)}",
+            do="Build the object that holds the pickle in the cell that trains.",
+        ) from error
     namespace.update(contents["names"], __held_weakly__=held)
     make_changes(contents["in libraries"])
     for parameter, gradient in contents["gradients"]:
@@ -303,17 +309,6 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     count_hooks_from(contents["next_hook"])
     restore_generators(contents["generators"])
     return namespace
-
-
-def _not_found(error: AttributeError) -> AttributeError | NotShippable:
-    """The error to raise: a pickle in an object may be compressed, so that the notebook could not see what it names."""
-    if "<module '__main__'" not in str(error):
-        return error
-    return NotShippable(
-        "A worker process needs a copy of what the cell reads",
-        because=f"an object holds a pickle that names what the worker does not have: {first_line(error)}",
-        do="Build the object that holds the pickle in the cell that trains.",
-    )
 
 
 def load(blob: bytes, memory: MemoryFile) -> Any:

@@ -319,7 +319,7 @@ class SharedLoops:
         if by_code is False:
             self._evaluated.add(id(loader))
         if by_code is None and id(loader) in self._trained and is_of_library(caller.f_code):
-            # Only grad mode tells: a library may call train() in each step, and evaluate with this loader after an epoch.
+            # Grad mode decides: a library may call train() in each step, and evaluate with this loader after an epoch.
             return torch.is_grad_enabled()
         return self._trains_with(loader, caller) if by_code is None else by_code
 

