@@ -5,12 +5,13 @@
 `mlp_10_s` is a small network on batches that lie ready, `cnn_compiled_10_s` the course's CNN with a plan that compiles and may
 not be done in ten seconds, `slow_10_s` a cell that takes seconds before its loop and half a second a step. A trial that is
 decided earlier ends earlier. `over_allowed_worst_s` is how far the worst lies above what is promised, 10 % and 3 s more than
-asked for; below zero, all keep to it. `..._answered` is 1 where a plan has an interval. `--quick` runs only those of ten seconds.
+asked for; below zero, all keep to it. `..._answered` is 1 where a plan has an interval. `--quick` runs only the trials with a
+budget of ten seconds.
 
-`--busy N` runs N other programs that compute all the time. Next to them it runs trials of three plans, each in its own workbench,
-on the small network, the course's CNN and a cell that waits for its loader, in turn. `busy_answered` counts trials in which some
-plan has an interval, `busy_decided` those that decided a plan, `busy_in_time` those that took at most 10 % more than their
-budget. `busy` in the result has what each trial said.
+`--busy N` runs N other programs that compute all the time. Meanwhile it runs trials of three plans, each trial in its own
+workbench, on the small network, the course's CNN and a cell that waits for its loader, in turn. `busy_answered` counts trials in
+which some plan has an interval, `busy_decided` those that decided a plan, `busy_in_time` those that took at most 10 % more than
+their budget. `busy` in the result has what each trial said.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ for x, y in batches[:6]:
     optimizer.step()
 """
 BUDGETS_S = (10, 30, 60)
-TRIALS, BUDGET_S, QUICK_S = 40, 60.0, 20.0  # of trials beside other programs
+TRIALS, BUDGET_S, QUICK_S = 40, 60.0, 20.0  # of trials while other programs run
 ALLOWED = 1.1  # of the time that was asked for
 
 
@@ -160,7 +161,7 @@ def busy_figures(trials: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def beside(busy: int, trials: int, budget_s: float) -> list[dict[str, Any]]:
-    """So many trials next to so many busy programs."""
+    """Run `trials` trials while `busy` programs compute."""
     found: list[dict[str, Any]] = []
     with busy_programs(busy):
         for _, case in zip(range(trials), busy_cases(), strict=False):
@@ -175,9 +176,14 @@ def main() -> None:
     )
     arguments.add_argument("--quick", action="store_true", help="short budgets; nothing is written")
     arguments.add_argument("--busy", type=int, default=0, help="programs that compute during the trials")
-    arguments.add_argument("--trials", type=int, default=TRIALS, help=f"next to them (default: {TRIALS})")
     arguments.add_argument(
-        "--budget-s", type=float, default=BUDGET_S, help=f"of each of these (default: {BUDGET_S:g})"
+        "--trials", type=int, default=TRIALS, help=f"number of trials while they run (default: {TRIALS})"
+    )
+    arguments.add_argument(
+        "--budget-s",
+        type=float,
+        default=BUDGET_S,
+        help=f"seconds for each of these trials (default: {BUDGET_S:g})",
     )
     given = arguments.parse_args()
     kept = stored("budget")

@@ -14,9 +14,9 @@ that the answer claimed (for a fresh process, and "here" where it names that apa
 that before. `cells` has each cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a
 plan proven faster claims nothing and counts in none of these.
 
-With `--loaders`: twelve cells that wait for their loader. A trial of another number of workers claims an interval for the epoch
-time, whatever its verdict. `loaders_inside_…` covers all measured cells, `loaders_called_faster` counts those called faster, and
-`loaders_faster_…` is the share of those that were faster.
+With `--loaders`: twelve cells that wait for their loader. Each cell gets one trial with another number of workers. Whatever the
+verdict, the trial's interval counts as a claim about the epoch time. `loaders_inside_…` covers all measured cells,
+`loaders_called_faster` counts those called faster, and `loaders_faster_…` is the share of the latter that were faster.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = 
 
 
 def figures_of(cells: dict[str, Any], prefix: str = "") -> dict[str, float]:
-    """Over the cells that have a plan; of one that was tried, whatever its verdict, the interval is a claim."""
+    """Figures of the cells that have a plan. A tried plan's interval counts as a claim, whatever its verdict."""
     if not cells:
         return {}
     rows = [row for row in cells.values() if row["plan"]]
@@ -275,7 +275,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one cell, under a minute; nothing is written")
     parser.add_argument("--loaders", action="store_true", help="the cells that wait for their loader")
     parser.add_argument("--only", nargs="+", choices=list(by_name), help="these cells; rows of others stay")
-    parser.add_argument("--budget-s", type=float, default=90.0, help="of each search or trial (default: 90)")
+    parser.add_argument(
+        "--budget-s", type=float, default=90.0, help="seconds for each search or trial (default: 90)"
+    )
     parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--include", nargs="*", default=[], help=argparse.SUPPRESS)

@@ -260,7 +260,7 @@ def compiled(backend: str, count: int, *, dynamic: bool | None = None, drop_last
 
 LINEAR_GELU = "nn.Sequential(nn.Linear(256, 256), nn.GELU())"
 CASES: tuple[Case, ...] = (
-    # The rule counts cores that other work keeps busy, and other cases are such work for a minute.
+    # This case runs first: the rule counts busy cores, and each case keeps a core busy for a minute after it ran.
     Case("one thread on two cores", "thread_subscription", cnn()),
     *DATA_CASES,
     Case("24 layers of 32 units", "launch_bound", deep(24, 32), is_fitted=True),

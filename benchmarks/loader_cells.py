@@ -61,7 +61,7 @@ SETUPS = {"memory": MEMORY, "decode": DECODE, "sleep": SLEEP}
 
 @dataclass(frozen=True)
 class LoaderCase(Case):
-    """A cell whose loader has some workers, and gets others by its plan."""
+    """A cell whose loader starts with some number of workers; its plan sets another."""
 
     gets: int = 0
 

@@ -2,22 +2,22 @@
 
 Each cell is profiled as a user would, in a process of its own. What its finding suggests is then measured: a plan by a trial
 (`%accel try`), an edit by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted
-interval comes from the profile alone, before anything is measured. The cells have the faults of all rules that predict a gain on
-a CPU.
+interval comes from the profile alone, before anything is measured. Together, the cells cover every rule that predicts a gain
+on a CPU.
 
-`inside` is how many measured speed-ups lie inside the predicted interval, `inside_share` their share, `overlap_share` that of
-measured intervals which have anything in common with the predicted one (a wide measurement contradicts little), `median_error`
+`inside` is how many measured speed-ups lie inside the predicted interval, `inside_share` their share, `overlap_share` the share
+of measured intervals that overlap the predicted one (a wide measurement contradicts little), `median_error`
 the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` the median ratio of
 the predicted interval's upper end to its lower end (an interval that holds everything says nothing), `cases` how many were
 measured. Each figure is given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and
-`held_out` ones, which nothing was fitted to: only those say how good a prediction for another cell is.
+`held_out` ones, to which nothing was fitted: only those show how good a prediction for another cell is.
 
 `findings` counts all predictions in these profiles, `predicted_below_1` those that predict a slowdown: the predicted speed-up, or
 the middle of its interval, is below 1.
 
 Every case is in `details`: share of the step, predicted and measured speed-up with interval, verdict, the machine's load before
-it. `notes` say how busy the machine was. A speed-up of an edit is of the whole cell, on as many samples. All run on one thread,
-except for what the cases about threads set or try.
+it. `notes` say how busy the machine was. A speed-up of an edit is of the whole cell, on as many samples. All cases run on one
+thread; only the cases about threads set or try others.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def namespace_of(setup: str) -> dict[str, Any]:
 
 
 def asked(case: Case, budget_s: float | None) -> dict[str, Any]:
-    """`answer_of` this case, in a process of its own: what a cell leaves on or narrows ends with it."""
+    """Run `answer_of` for this case in its own process, so that what a cell leaves switched on ends with it."""
     text = IN_ITS_PROCESS.format(mark=MARK, name=case.name, budget_s=budget_s)
     try:
         answer: dict[str, Any] = in_fresh_python(text, **case.environment)
@@ -265,7 +265,7 @@ def _figures(found: Sequence[Measured]) -> dict[str, float]:
 
 
 def below_1(predicted: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """How many findings predict something, and how many of them no gain.
+    """How many findings predict something, and how many of these predict a slowdown.
 
     >>> below_1([{"kind": "layout_nchw", "ratio": 1.05, "low": 0.63, "high": 1.07}])
     {'findings': 1.0, 'predicted_below_1': 1.0}
@@ -303,7 +303,7 @@ def main() -> None:
     )
     arguments.add_argument("--quick", action="store_true", help="two cases, short trials; nothing is written")
     arguments.add_argument(
-        "--only", default="", metavar="WORDS", help="cases with these words in name or rule; others stay as they are"
+        "--only", default="", metavar="WORDS", help="run only cases whose name or rule has WORDS; others keep their results"
     )  # fmt: skip
     given = arguments.parse_args()
     kept = stored("predictions") if given.only and not given.quick else {}

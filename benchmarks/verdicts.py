@@ -6,18 +6,18 @@ Every trial takes the path of `%accel try` with four plans: the course's CNN (on
 processes for every relaunch, tokens in random order, the same stopping rule. One plan sets another thread count, one fuses the
 optimizer, two switch anomaly detection off; the cell sets all of it back at once, so all sides run the same program. Where
 anomaly detection was off it then spins for 5 % of each step. *busy* has another program running that computes all the time on
-one core. *loaders* takes the cells of `benchmarks.clock --loaders` in turn, with two plans and no other way to compare. One plan
-changes the number of workers, and the cell resets it. The other switches anomaly detection off, and the cell then spins for 5 %
-of the epoch before the last update, when no worker has work left.
+one core. *loaders* takes the cells of `benchmarks.clock --loaders` in turn, with two plans and without the two other ways to
+compare. One plan changes the number of workers, and the cell resets it. The other switches anomaly detection off, and the cell
+then spins for 5 % of the epoch before the last update, when no worker has work left.
 
 Two other ways to compare get both questions once a trial, in turns with it: *sequential*, a second of steps of one and then
 of the other in the same process, Welch's test at 95 % over the steps; *torch.utils.benchmark*, `blocked_autorange` of a second
 each, different where neither median lies within the other's quartiles.
 
-Figures, for each of the three: `false_verdict_rate` (the program against itself called faster or slower) with the upper
-end of its 95 % interval (two plans of a trial share its baseline, so each pair counts as one and a third), `detection_5pct`
-(slower found), `undecided_rate` of both questions, and the same of the other ways. The process runs under a steady allocator,
-as after `%accel keep steady_allocator`. An interrupted run goes on where it was.
+Figures, for each of quiet, busy and loaders: `false_verdict_rate` (the program against itself called faster or slower) with
+the upper end of its 95 % interval (two plans of a trial share its baseline, so each pair counts as one and a third),
+`detection_5pct` (slower found), `undecided_rate` of both questions, and the same of the other ways. The process runs under a
+steady allocator, as after `%accel keep steady_allocator`. An interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def busy_loop() -> Iterator[int]:
 
 
 class Questions:
-    """Asks a trial the same two questions about a cell, again and again; `plans` are of both."""
+    """Asks a trial the same two questions about a cell, again and again; `plans` are the plans of both questions."""
 
     def __init__(self, setup: str, cell: str, plans: tuple[str, ...]) -> None:
         use_steady_thresholds()
@@ -223,7 +223,7 @@ class Questions:
 
 
 class CourseQuestions(Questions):
-    """About the course's CNN; the other ways are asked, too."""
+    """Questions about the course's CNN; the two other ways to compare answer them too."""
 
     def __init__(self) -> None:
         super().__init__(SETUP, CELL, (*SAME, *SLOWER))
@@ -322,7 +322,7 @@ def main() -> None:
     )
     parser.add_argument("--where", nargs="+", choices=tuple(TRIALS), default=("quiet", "busy"))
     usual = ", ".join(f"{where} {count}" for where, count in TRIALS.items())
-    parser.add_argument("--trials", type=int, help=f"of each (default: {usual})")
+    parser.add_argument("--trials", type=int, help=f"number of trials of each kind (default: {usual})")
     parser.add_argument(
         "--minutes", type=float, default=170.0, help="start no trial after so long (default: 170)"
     )

@@ -163,7 +163,7 @@ def test_a_data_set_that_shares_itself_out_is_known_by_the_code_that_it_leads_to
 )
 def test_a_stream_that_shares_itself_out_is_not_told_to_do_so(loader, n):
     (reason,) = reasons(loader, LoaderWorkers(n=n))
-    assert "may change their order" in reason.because
+    assert "may change the sample order" in reason.because
     assert "get_worker_info" not in str(reason)
 
 

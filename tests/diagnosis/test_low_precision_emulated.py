@@ -61,7 +61,7 @@ def test_a_cell_that_casts_to_a_format_the_cpu_emulates_is_found_with_its_line()
     profiled = real(CASTING, LARGE)
     machine = dataclasses.replace(profiled.machine, isa=("avx2",), gpus=(), cpu_model="A CPU of 2017")
     finding = low_precision_emulated(Evidence(profiled.profile, profiled.workload, machine))
-    assert finding.title.startswith("bfloat16 without hardware for it: ")
+    assert finding.title.startswith("bfloat16 without hardware support: ")
     assert "Autocast casts to bfloat16, for which A CPU of 2017 has no instructions" in finding.what
     assert finding.suggests == ("autocast_off",)
     lines = profiled.workload.source.splitlines()

@@ -75,12 +75,12 @@ def undecided(plan="plan", here=None):
     [
         (
             [undecided(here=Interval(1.1, 0.9, 1.5, 4, 40))],
-            "More time cannot show how this notebook's heap behaves, and a steady allocator makes that irrelevant: "
+            "A longer trial cannot show how this notebook's heap behaves; with a steady allocator that does not matter: "
             "%accel try plan+steady_allocator.",
         ),
         (
             [undecided("plan+steady_allocator", here=Interval(1.1, 0.9, 1.5, 4, 40))],
-            "More time cannot show how this notebook's heap behaves. Keep the plan, and profile the cell before and after.",
+            "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again.",
         ),
         (
             [undecided()],

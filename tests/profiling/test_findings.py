@@ -26,7 +26,7 @@ def test_the_text_has_share_evidence_gain_the_line_to_type_and_when_it_is_wrong(
     text = str(Findings((WAITING, EDIT), "this machine"))
     assert "1. Waiting for data: 38 % of each step." in text
     assert "slowest transform" in text
-    assert "training runs 1.40× [1.10, 1.60] as fast (Amdahl: waiting vanishes)" in text
+    assert "1.40× [1.10, 1.60] as fast (Amdahl: waiting vanishes)" in text
     assert "Try: %accel try loader_workers(n=2) loader_workers(n=4)" in text
     assert "Wrong when: the data set holds open files." in text
     assert text.endswith("this machine")
@@ -72,7 +72,7 @@ def test_a_cell_shows_gain_and_the_line_to_type_and_folds_the_rest():
     assert "Do: Print every 100 steps." in shown["text/plain"]
     assert "Amdahl" not in shown["text/plain"]
     seen, _, folded = shown["text/html"].partition("<details>")
-    assert "training runs 1.40× [1.10, 1.60] as fast<" in seen
+    assert "1.40× [1.10, 1.60] as fast<" in seen
     assert "Amdahl: waiting vanishes" in folded
 
 

@@ -89,7 +89,7 @@ def test_of_a_gpu_without_steps_nothing_is_said_per_step(tmp_path):
     ]
     report = accel.open_trace(write(tmp_path / "t.json", trace(events)))
     for said in (str(report), report._repr_mimebundle_()["text/html"]):
-        assert "busy 50 % of the whole run of 0.5 ms" in said
+        assert "busy 50 % of the whole run (0.5 ms)" in said
         assert "each step" not in said
         assert "per step" not in said
 

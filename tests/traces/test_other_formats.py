@@ -18,12 +18,12 @@ SNAPSHOT = {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "s
 # (what the file begins with, what it is, what reads it)
 FORMATS = [
     (b"PK\x03\x04\x14\x00", "a zip archive", "Unpack it"),
-    (b"\x28\xb5\x2f\xfd\x04\x00", "packed with zstd", "zstd -d"),
+    (b"\x28\xb5\x2f\xfd\x04\x00", "compressed with zstd", "zstd -d"),
     (b"SQLite format 3\x00\x10\x00", "an SQLite database, as Nsight Systems and rocprof", "nsys stats"),
     (b"NVR\x00\x01\x00\x00\x00", "a report of NVIDIA Nsight", "Nsight Compute opens it"),
     *((pickle.dumps(SNAPSHOT, protocol), "a Python pickle", "pytorch.org/memory_viz") for protocol in (2, 3, 4, 5)),
-    (b"\x0a\x12\x08\x01\x12\x09/host:CPU\x1a\x00", "an XSpace of XLA", "xprof"),
-    (b"\x0a\xa4\x8b\x07\x08\x02\x12\x0d/device:TPU:0", "an XSpace of XLA", "xprof"),
+    (b"\x0a\x12\x08\x01\x12\x09/host:CPU\x1a\x00", "an XLA XSpace file", "xprof"),
+    (b"\x0a\xa4\x8b\x07\x08\x02\x12\x0d/device:TPU:0", "an XLA XSpace file", "xprof"),
     (b"<html>\n <head><title>GPU Memory Timeline HTML</title>", "HTML or SVG", "A browser opens it"),
     (b"\n<!DOCTYPE html>\n<html>", "HTML or SVG", "A browser opens it"),
     (b"<svg xmlns='http://www.w3.org/2000/svg'>", "HTML or SVG", "A browser opens it"),
@@ -56,7 +56,7 @@ def test_a_trace_is_none_of_them_whatever_blanks_it_begins_with(tmp_path, start,
 @pytest.mark.parametrize(
     ("document", "tool"),
     [
-        (SNAPSHOT, "torch's memory snapshots (docs.pytorch.org/memory_viz opens it)"),
+        (SNAPSHOT, "torch's memory profiler (open the snapshot at docs.pytorch.org/memory_viz)"),
         ({"rocprofiler-sdk-tool": [{"metadata": {"pid": 5}, "buffer_records": {}}]}, "rocprofv3"),
         ({"traceEvents": [{"ph": "X", "name": "hipLaunchKernel", "ts": 1, "dur": 2}]}, "a trace of ROCm's rocprof"),
         ({"traceEvents": [{"ph": "X", "name": "hsa_init", "ts": 1, "dur": 2}]}, "a trace of ROCm's rocprof"),

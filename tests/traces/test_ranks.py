@@ -143,7 +143,7 @@ def test_ranks_are_known_by_their_files_names_where_the_trace_does_not_tell(tmp_
         write(tmp_path / name, {**HEAD, "traceEvents": rank_events()})
     report = accel.open_trace(tmp_path)
     assert [row.rank for row in report.rows] == [0, 1, 3]
-    assert any("other.json names no rank" in note for note in report.notes)
+    assert any("other.json gives no rank" in note for note in report.notes)
 
 
 def test_files_that_are_no_traces_are_left_out_and_named(tmp_path):

@@ -74,7 +74,7 @@ def test_gpus_alone_of_several_processes_are_told_apart_by_their_calls(tmp_path)
 
 def test_a_process_that_does_not_tell_its_rank_gets_the_next_one_and_is_named(tmp_path):
     report = accel.open_trace(merged(tmp_path, rank_events(), rank_events(loading=250.0), label=PLAIN))
-    said = "Process 4712 of merged.json names no rank, or one that is taken already; this report calls it rank 1."
+    said = "Process 4712 of merged.json gives no rank, or a rank that another trace already has; this report calls it rank 1."
     assert said in report.notes
     assert "process 4712" in str(report)
     other = accel.open_trace(merged(tmp_path, rank_events(), rank_events(loading=250.0)))
@@ -88,7 +88,7 @@ def test_a_process_that_did_hardly_any_work_is_left_out_and_counted(tmp_path, la
     plain = accel.open_trace(merged(tmp_path, *ranks))
     more = [span("aten::empty", 5.0, 1.0, pid=900 + number) for number in range(tiny)]
     report = accel.open_trace(merged(tmp_path, *ranks, more=more))
-    note = f"Left out: {said} with less than 1.0 % of the busiest process's work."
+    note = f"Left out: {said} that did less than 1.0 % of the busiest one's work."
     assert isinstance(report, TraceProfile) == (large == 1)
     assert report.rows == plain.rows
     assert [found for found in report.notes if "busiest process" in found] == [

@@ -88,7 +88,7 @@ class Reason:
 
 
 class LeftOut:
-    """A sentence for each part of a report that failed: a fault in one part must not cost the user the others.
+    """Collects a sentence for each part of a report that failed, so that the user still gets the other parts.
 
     >>> left_out = LeftOut()
     >>> left_out.unless("The kernels", lambda: 1 / 0, otherwise=())
@@ -101,10 +101,10 @@ class LeftOut:
         self.said: list[str] = []
 
     def unless(self, parts: str, read: Callable[[], Part], otherwise: Other) -> Part | Other:
-        """What `read` returns; if it raises, `otherwise`, and a sentence is added (plural `parts`)."""
+        """Return `read()`; if it raises, note that `parts` (a plural noun) are left out, and return `otherwise`."""
         try:
             return read()
-        except Exception as error:  # it asks the user's own objects, which may answer with anything
+        except Exception as error:  # `read` uses the user's own objects, which may raise anything
             self.said.append(f"{parts} are left out ({in_short(error)}).")
             return otherwise
 

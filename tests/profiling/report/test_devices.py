@@ -43,14 +43,14 @@ def html_of(profile):
 
 def test_busy_time_idle_time_copies_and_kernels_are_told_in_words(on_gpu):
     told = " ".join(" ".join(DEVICES.text(on_gpu)).split())
-    assert "On the GPU (cuda:0): busy 47 % of each step of 1 ms" in told
+    assert "On the GPU (cuda:0): busy 47 % of each step (1 ms)" in told
     assert "Idle 53 %, 43 % because the CPU launched its work late" in told
     assert "Waiting for data 10 %" in told
     assert "Host to device, pageable memory: 50 µs per step in 1 copy, 64 KiB at 1.31 GB/s" in told
     assert (
         "3 kernels per step, median 0.2 ms; 95 % of kernel time on tensor cores (AMD: matrix cores)" in told
     )
-    assert "aten::mm · Forward (and 1 other place)" in told
+    assert "aten::mm · Forward (and 1 other launch site)" in told
 
 
 def test_the_html_has_the_same_figures(on_gpu):
@@ -93,10 +93,10 @@ MFMA = "Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1_SN"
 @pytest.mark.parametrize(
     ("kernels", "said"),
     [
-        ([("triton_tem_fused_mm_0", 400)], "tensor-core use is unknown for 100 % of kernel time, judging by kernel names"),
-        ([("fused_moe_kernel", 300), (RELU, 100)], "tensor-core use is unknown for 75 % of kernel time, judging by kernel names"),
-        ([(RELU, 300), ("fused_moe_kernel", 100)], f"0.0 % {BY_NAMES}; unknown for 25 %"),
-        ([(GEMM, 300), ("triton_tem_fused_mm_0", 100)], f"75 % {BY_NAMES}; unknown for 25 %"),
+        ([("triton_tem_fused_mm_0", 400)], "kernel names do not show tensor-core use for 100 % of kernel time"),
+        ([("fused_moe_kernel", 300), (RELU, 100)], "kernel names do not show tensor-core use for 75 % of kernel time"),
+        ([(RELU, 300), ("fused_moe_kernel", 100)], f"0.0 % {BY_NAMES}; the names do not show it for 25 %"),
+        ([(GEMM, 300), ("triton_tem_fused_mm_0", 100)], f"75 % {BY_NAMES}; the names do not show it for 25 %"),
         ([(MFMA, 300), (RELU, 100)], f"75 % {BY_NAMES}"),
         ([(RELU, 400)], f"0.0 % {BY_NAMES}"),
     ],
@@ -113,10 +113,13 @@ def test_a_kernel_of_many_operations_is_in_the_list_once_with_their_number(real_
     many = [("shared_kernel", 10)] * 12 + [(f"gemm{i}", 30) for i in range(9)]
     profile = with_kernels(real_profile, *many)
     (line,) = [line for line in DEVICES.text(profile) if "shared_kernel" in line]
-    assert " ".join(line.split()) == "31 % 0.12 ms shared_kernel · aten::op0 · Forward (and 11 other places)"
+    assert (
+        " ".join(line.split())
+        == "31 % 0.12 ms shared_kernel · aten::op0 · Forward (and 11 other launch sites)"
+    )
     assert sum("gemm" in line for line in DEVICES.text(profile)) == 7
     assert html_of(profile).count("shared_kernel") == 1
-    assert "(and 11 other places)" in html_of(profile)
+    assert "(and 11 other launch sites)" in html_of(profile)
 
 
 def test_without_steps_nothing_is_said_of_a_step(real_profile):
@@ -127,13 +130,13 @@ def test_without_steps_nothing_is_said_of_a_step(real_profile):
     trace.launch("c10d::allreduce_", 150, ALLREDUCE, 250, 400, stream=NCCL)
     profile = replace(real_profile, devices=devices_of(trace))
     told = " ".join(" ".join(DEVICES.text(profile)).split())
-    assert "On the GPU (cuda:0): busy 76 % of the whole run of 0.5 ms" in told
-    assert "Host to device, pageable memory: 0.1 ms in all in 1 copy" in told
-    assert "2 kernels in all" in told
-    assert "Communication between GPUs: 0.15 ms in all" in told
+    assert "On the GPU (cuda:0): busy 76 % of the whole run (0.5 ms)" in told
+    assert "Host to device, pageable memory: 0.1 ms in total in 1 copy" in told
+    assert "2 kernels in total" in told
+    assert "Communication between GPUs: 0.15 ms in total" in told
     html = html_of(profile)
     assert "Share of the run" in html
-    assert "Copies in all" in html
+    assert "Copies in total" in html
     assert "step" not in told
     assert "step" not in html
 

@@ -22,7 +22,7 @@ class AutocastOff:
     """Train in float32 where the cell, or a library that it calls, enters torch.autocast.
 
     What it does
-        Entering `torch.autocast` has no effect: neither in the cell, nor in a model's forward, nor in a library such as
+        Entering `torch.autocast` has no effect anywhere: in the cell, in a model's forward, or in a library such as
         Lightning or Accelerate. A GradScaler keeps scaling, though float32 does not need it.
     When it helps
         On hardware that emulates the format: bfloat16 on CPUs without avx512_bf16 or AMX, float16 on CPUs
@@ -31,11 +31,11 @@ class AutocastOff:
         Where the hardware has the format, float32 is slower and takes up to twice the memory. Weights stored
         in 16 bits stay in 16 bits. An autocast inside compiled code stays on.
     In plain PyTorch
-        with torch.autocast("cpu", enabled=False):   # or without the line
+        with torch.autocast("cpu", enabled=False):   # or delete this line
             loss = criterion(model(inputs), targets)
     References
         https://docs.pytorch.org/docs/stable/amp.html
-        https://github.com/pytorch/pytorch/issues/118499 (a CPU epoch from 2.5 s to 231 s)
+        https://github.com/pytorch/pytorch/issues/118499 (a CPU epoch took 231 s instead of 2.5 s)
     """
 
     name: ClassVar[str] = "autocast_off"
@@ -51,7 +51,8 @@ class AutocastOff:
             return []
         return [
             Reason(
-                "Autograd recorded no operation under autocast while the cell ran", "Leave autocast_off out."
+                "Autograd recorded no operation under autocast while the cell ran",
+                "Remove autocast_off from the plan.",
             )
         ]
 

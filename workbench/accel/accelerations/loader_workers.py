@@ -89,10 +89,10 @@ class LoaderWorkers:
         replica = workload.objects()
         if unseen := nothing_seen(workload, "loaders"):
             return unseen
+        loaders = distinct(replica.loaders)
+        others = [(name, loader) for name, loader in loaders if not _has_already(loader, self.n)]
         return why_not_so_many(workload, machine, self.n, self.prefetch_factor) + [
-            reason
-            for name, loader in distinct(replica.loaders)
-            for reason in _why_not_loader(name, loader, self.n)
+            reason for name, loader in others or loaders for reason in _why_not_loader(name, loader, self.n)
         ]
 
     def other_settings(self, machine: Machine) -> tuple[LoaderWorkers, ...]:
@@ -173,7 +173,7 @@ class _WorkerStarter(IteratorMaker):
         super().__init__(loader, inner)
         self.keeps_own = keeps_own
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.processes: int | None = None  # the most that an iterator started; None until there is one
+        self.processes: int | None = None  # most workers that an iterator started; None before the first one
 
     def change(self, iterator: Any) -> None:
         from accel.techniques.data.same_order import draw_each_epoch
@@ -200,6 +200,11 @@ def _keeps_own(loader: DataLoader[Any]) -> bool:
     return starter.keeps_own if starter else bool(loader.persistent_workers and loader.num_workers)
 
 
+def _has_already(loader: DataLoader[Any], n: int) -> bool:
+    """Whether the user gave the loader so many workers; other loaders of the cell can still get them."""
+    return loader.num_workers == n and find_maker(loader, _WorkerStarter) is None
+
+
 def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
     from torch.utils.data import IterableDataset
 
@@ -208,7 +213,7 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
     reasons = []
     if isinstance(loader.dataset, IterableDataset) and loader.num_workers != n:
         reasons.append(_of_a_stream(name, loader))
-    if loader.num_workers == n:
+    if _has_already(loader, n):
         reasons.append(
             Reason(f"{name} has {n} worker processes already", "Choose another n, or leave this off.")
         )
@@ -216,7 +221,7 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
 
 
 def _why_not_worked(name: str, loader: DataLoader[Any]) -> list[Reason]:
-    """What speaks against worker processes."""
+    """Reasons against worker processes."""
     if not lies_on_gpu(loader.dataset):
         return why_not_sent(name, loader)
     lies = f"The data of {name} lies on the GPU, where worker processes cannot read it"
@@ -224,25 +229,25 @@ def _why_not_worked(name: str, loader: DataLoader[Any]) -> list[Reason]:
 
 
 def _why_not_alone(name: str, loader: DataLoader[Any]) -> list[Reason]:
-    """What speaks against having none: something that only workers do."""
+    """Reasons against having no workers: things that only workers do."""
     only = []
     if loader.worker_init_fn is not None:
         only.append(f"{name} has a worker_init_fn, which runs only in workers")
     if _keeps_own(loader):
         only.append(
-            f"{name} keeps its workers (persistent_workers) and their seed for all epochs; without workers each epoch draws anew"
+            f"{name} keeps its workers and their seed (persistent_workers); without workers, each epoch has a new seed"
         )
-    return [Reason(each, "Write num_workers=0 in the DataLoader, and profile again.") for each in only]
+    return [Reason(each, "Set num_workers=0 in the DataLoader itself, and profile again.") for each in only]
 
 
 def _of_a_stream(name: str, loader: DataLoader[Any]) -> Reason:
-    """Why workers would change what a data set without indices gives: how often, or in which order."""
+    """Why another number of workers would repeat or reorder the samples of an IterableDataset."""
     if not loader.worker_init_fn and not asks_which_worker(loader.dataset):
         return Reason(
             f"{name} reads an IterableDataset, and every worker would yield all of its samples",
             "Use a data set with indices, or split the samples with get_worker_info().",
         )
     return Reason(
-        f"{name} reads an IterableDataset that may split its samples among workers: another n may change their order",
-        "Write num_workers in the DataLoader, and profile again.",
+        f"{name} reads an IterableDataset that may split its samples among workers: another n may change the sample order",
+        "Set num_workers in the DataLoader itself, and profile again.",
     )

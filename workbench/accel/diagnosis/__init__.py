@@ -136,11 +136,12 @@ def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
     worth = [
         each for each in found if each.kind in HYGIENE or (each.share >= LEAST_SHARE and _may_gain(each))
     ]
-    return tuple(sorted(worth, key=lambda finding: -finding.gain))
+    said = [each if _may_gain(each) else replace(each, prediction=None) for each in worth]
+    return tuple(sorted(said, key=lambda finding: -finding.gain))
 
 
 def _may_gain(finding: Finding) -> bool:
-    """Whether most of the predicted interval, and its middle, are worth a change; where nothing is predicted, nobody knows."""
+    """Whether the predicted ratio and the interval's geometric middle reach LEAST_GAIN; True without a prediction."""
     predicted = finding.prediction
     if predicted is None:
         return True

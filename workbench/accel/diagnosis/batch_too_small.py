@@ -24,8 +24,7 @@ def batch_too_small(evidence: Evidence) -> Finding | None:
     if samples is None or samples > LARGE_ENOUGH or evidence.workload.boundary != "optimizer":
         return None
     update, calls = evidence.share(*FIXED), dispatch_share(evidence, *GROWING)
-    device = evidence.device
-    least = min(1.0, max(update + calls, device.idle_share if device is not None else 0.0))
+    least = min(1.0, max(update + calls, _idle(evidence)))
     most = min(1.0, max(least, update + _perhaps_fixed(evidence)))
     if (least if evidence.is_disturbed else most) < LEAST_SHARE:
         return None
@@ -45,10 +44,18 @@ def batch_too_small(evidence: Evidence) -> Finding | None:
     )  # fmt: skip
 
 
+def _idle(evidence: Evidence) -> float:
+    """Share of the step in which the GPU had nothing to do, though the loop had its batch."""
+    device, waiting = evidence.device, ("data", "copy", *evidence.gaps_before_forward)
+    if device is None:
+        return 0.0
+    return max(0.0, device.idle_share - sum(share for name, share in device.idle_phases if name in waiting))
+
+
 def _perhaps_fixed(evidence: Evidence) -> float:
     """Calls, short operations and the time between phases; all of forward and backward where operations prove nothing."""
     if evidence.is_disturbed:
-        return 1.0 - evidence.share("data", "copy", *FIXED)
+        return 1.0 - evidence.share("data", "copy", *FIXED, *evidence.gaps_before_forward)
     between = sum(
         phase.share
         for phase in evidence.profile.phases

@@ -39,7 +39,7 @@ class Untold:
 
 
 BEFORE, UNTIL = ("data", "copy", "zero_grad", "optimizer", "scaler"), ("zero_grad", "copy", "forward")
-BEFORE_CLOSURE = ("data → optimizer", "copy → optimizer")
+BEFORE_CLOSURE = ("data → optimizer", "copy → optimizer", "optimizer → optimizer")
 PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14
 
 
@@ -82,9 +82,7 @@ class Evidence:
     def gaps_before_forward(self) -> tuple[str, ...]:
         """The gaps in which the loop's own code runs after an update, or after a batch was fetched, and before the forward."""
         names = [phase.name for phase in self.profile.phases if phase.is_gap]
-        by_closure: tuple[str, ...] = BEFORE_CLOSURE
-        if any(phase.name == "closure" for phase in self.profile.phases):
-            by_closure = (*BEFORE_CLOSURE, "optimizer → optimizer")
+        by_closure = BEFORE_CLOSURE if any(phase.name == "closure" for phase in self.profile.phases) else ()
         return tuple(
             name
             for name in names

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gradients_never_cleared(evidence: Evidence) -> Finding | None:
-    """Several updates by an optimizer, and a gradient that nothing cleared or replaced in between."""
+    """An optimizer made several updates, and nothing cleared or replaced the watched gradient between them."""
     conditions = evidence.profile.whole_run.conditions
     if evidence.is_of_trace or conditions is None or not conditions.never_clears:
         return None
@@ -19,7 +19,7 @@ def gradients_never_cleared(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="gradients_never_cleared",
         title="Gradients are never cleared: each update uses the sum over all steps so far",
-        what="backward() adds to existing gradients, and this run did not clear the gradient that accel watched between updates.",
+        what="backward() adds to existing gradients, and in this run nothing cleared the watched gradient between updates.",
         share=0.0,
         evidence=(f"{updates} updates, and nothing cleared the watched gradient between them",),
         prediction=None,

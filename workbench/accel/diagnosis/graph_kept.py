@@ -1,4 +1,4 @@
-"""Tensors are kept with their graphs, which then stay in memory step by step; a sum of losses makes one ever longer graph."""
+"""Stored tensors keep their graphs in memory, step after step; a running sum of losses builds one ever longer graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from accel.workload.namespace_reads import LEAVES, attributes_of, is_a
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
-FEWEST_STEPS, ENOUGH_STEPS = 3, 5  # fewer may be what a loss over two steps needs
+FEWEST_STEPS, ENOUGH_STEPS = 3, 5  # a loss over two steps may need fewer
 PARTS = 64  # of a dict, a list or an object that are looked at
 MOST_OBJECTS, MOST_NODES = 5_000, 5_000
 OF_LEAVES = 2**62  # nodes of parameters have the largest sequence number there is
@@ -36,13 +36,14 @@ def graph_kept(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="graph_kept",
         title=f"{name} keeps the graphs of at least {steps} steps",
-        what="A tensor keeps its graph alive, and the activations too if no backward pass ran; memory grows with every step.",
+        what="A stored tensor keeps its graph alive, and its activations if no backward pass freed them. Memory grows step by "
+        "step.",
         share=0.0,
         evidence=(f"{name}: graphs of at least {steps} of the last {len(ends) - 1} steps",),
         prediction=None,
         suggests=(),
         remedy=f"Store value.item() in {name}; store value.detach() instead if .item() would wait for the GPU.",
-        wrong_when="a later backward pass uses all these graphs, as for a whole episode.",
+        wrong_when="a later backward pass uses all these graphs, for example over a whole RL episode.",
         line=evidence.line_where(lambda node: getattr(node, "id", "") == variable, in_loop=True),
         details={"steps": float(steps)},
     )
@@ -63,39 +64,48 @@ def _kept(evidence: Evidence, ends: Sequence[int]) -> Iterator[tuple[str, int]]:
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a dict or an object, with what the notebook calls them."""
     if is_a(value, dict):
-        for key, part in islice(dict.items(value), PARTS):
+        for key, part in islice(reversed(dict.items(value)), PARTS):
             yield f"{name}[{key!r}]" if type(key) in (str, int) else f"{name}[…]", part
     else:
         yield from ((f"{name}.{key}", part) for key, part in islice(attributes_of(value).items(), PARTS))
 
 
 def _nodes(value: Any) -> list[Any]:
-    """The graphs' nodes of tensors in a value: in containers and in attributes, of a long list the last ones."""
+    """The grad_fn nodes of tensors in a value, its containers and its attributes; of a long list, only the last items."""
     import torch
 
     found, seen, waiting = [], dict[int, Any](), deque([value])
     while waiting and len(seen) < MOST_OBJECTS:
         each = waiting.popleft()
-        kind = type(each)
         if id(each) in seen or is_a(each, (*LEAVES, type, FunctionType)):
             continue
         seen[id(each)] = each
         if is_a(each, torch.Tensor):
             with suppress(Exception):  # a view of what was changed in place since
                 found += [each.grad_fn] if each.grad_fn is not None else []
-        elif kind in (list, tuple, deque):
-            waiting.extend(islice(reversed(each), PARTS))
-        elif is_a(each, dict):
-            waiting.extend(islice(dict.values(each), PARTS))
         else:
-            waiting.extend(islice(attributes_of(each).values(), PARTS))
+            waiting.extend(_last_items(each))
     return found
+
+
+def _last_items(value: Any) -> Iterable[Any]:
+    """The last items of a container, else the attributes of an object; read without the user's code."""
+    for kind in (list, tuple):
+        if is_a(value, kind):
+            return kind.__getitem__(value, slice(-PARTS, None))
+    if is_a(value, deque):
+        return islice(deque.__reversed__(value), PARTS)
+    if is_a(value, (set, frozenset)):
+        return islice((set if is_a(value, set) else frozenset).__iter__(value), PARTS)
+    if is_a(value, dict):
+        return islice(reversed(dict.values(value)), PARTS)
+    return islice(attributes_of(value).values(), PARTS)
 
 
 def _steps_of(nodes: Iterable[Any], ends: Sequence[int]) -> int:
     """In how many of the last steps these nodes, and the nodes that they lead to, were recorded.
 
-    Oldest first: a sum over all steps leads to the first step without a visit to the graphs of the others.
+    Oldest node first: a sum over all steps then leads to the first step without visiting the graphs in between.
     """
     steps, seen = set[int](), dict[int, Any]()
     waiting: list[tuple[int, int, Any]] = []

@@ -30,13 +30,13 @@ def loader_restarts(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="loader_restarts",
         title=f"Worker processes are started {worst.starts} times: {percent(share)} of the cell",
-        what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again, and training waits for their "
-        "first batch.",
+        what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again. Training waits for their first "
+        "batch, and for them to end.",
         share=share,
-        evidence=(f"{worst.starts} starts took {worst.ms:.3g} ms more than fetching a batch, together",
+        evidence=(f"starting and ending workers {worst.starts} times took {worst.ms:.3g} ms more than fetching batches",
                   f"{worst.loader}: num_workers={worst.workers}, persistent_workers=False"),
         prediction=amdahl(
-            f"of the whole cell; all starts but the first go, {percent(share)} of it, or at the least half of that: the first "
+            f"of the whole cell; all starts but the first go, {percent(share)} of it, or at least half of that: the first "
             "batch of an epoch is not ready at once even so",
             Part(share, 2.0, GONE, GONE),
             of="cell",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.products import is_product, kernel_share
+from accel.machine.number_formats import on_nvidia
 from accel.profiling.findings import Finding
 from accel.units import percent
 
@@ -32,23 +33,24 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
         return None
     number_format, is_cast = slow[0], slow[0] in cast
     device = evidence.machine.gpus[0].name if evidence.on_gpu else evidence.machine.cpu_model
+    low, factor, high = FACTORS
+    low = 1.0 if is_cast else low  # autocast may enclose only a few of the products
     return Finding(
         kind="low_precision_emulated",
-        title=f"{number_format} without hardware for it: up to {percent(share)} of each step",
+        title=f"{number_format} without hardware support: up to {percent(share)} of each step",
         what=f"{'Autocast casts to' if is_cast else 'The weights are in'} {number_format}, for which {device} has no "
         "instructions: each matrix product converts its inputs to float32, multiplies, and rounds the result.",
         share=share,
         evidence=(f"{'autocast in the cell' if is_cast else 'weights'}: {number_format}",
                   f"products and convolutions: {percent(share)} of the step"),
         prediction=amdahl(
-            f"products and convolutions, {percent(share)} of the step, become {FACTORS[0]:g} to {FACTORS[-1]:g} times as fast "
-            "in float32",
-            Part(share, *FACTORS),
+            f"products and convolutions, {percent(share)} of the step, become {low:g} to {high:g} times as fast in float32",
+            Part(share, low, factor, high),
         ),
         suggests=("autocast_off",) if is_cast else (),
         remedy="Remove autocast, and the GradScaler if there is one." if is_cast
         else "Keep the weights in float32: model.float(), and inputs in float32 too.",
-        wrong_when="this is a test for training on hardware that has the format.",
+        wrong_when="you are testing code for hardware that supports the format.",
         line=evidence.line_where(lambda node: getattr(node, "attr", getattr(node, "id", "")) == "autocast") if is_cast else 0,
     )  # fmt: skip
 
@@ -71,10 +73,10 @@ def _is_emulated(evidence: Evidence, number_format: str) -> bool:
     """Whether this device emulates the format; False if the device or its instructions are unknown."""
     machine, device = evidence.machine, evidence.objects.device_type
     has_it: dict[str, bool] = {}
-    if device == "cuda" and machine.gpus:
+    if device == "cuda" and (support := [on_nvidia(gpu.capability) for gpu in machine.gpus]):
         has_it = {
-            "bfloat16": any(gpu.has_bf16 for gpu in machine.gpus),
-            "float16": any(gpu.has_fp16 for gpu in machine.gpus),
+            name: any(each[short] != "emulated" for each in support)
+            for name, short in (("bfloat16", "bf16"), ("float16", "fp16"))
         }
     elif device == "cpu" and machine.isa:
         has_it = {"bfloat16": machine.has_cpu_bf16, "float16": machine.has_cpu_fp16}

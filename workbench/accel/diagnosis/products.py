@@ -39,7 +39,7 @@ def ms_a_call(rows: tuple[OpRow, ...]) -> float:
 
 
 def kernel_share(evidence: Evidence, *, on_any_cores: bool = False) -> float:
-    """Share of the step in which the GPU multiplied matrices without its tensor cores, or at all."""
+    """Share of the step in which the GPU multiplied matrices without tensor cores; with `on_any_cores`, on any cores."""
     device = evidence.device
     if device is None or not device.step_ms:
         return 0.0

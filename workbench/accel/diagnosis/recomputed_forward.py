@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
@@ -36,9 +37,12 @@ def recomputed_forward(evidence: Evidence) -> Finding | None:
         ),
         suggests=(),
         remedy="Remove checkpoint() (Hugging Face: model.gradient_checkpointing_disable()), or checkpoint fewer blocks.",
-        wrong_when="the activations do not fit into memory otherwise, or the saved memory lets you train with a larger "
-        "batch that is faster by more.",
+        wrong_when="the activations do not fit into memory without it, or the memory saved allows a larger batch that gains "
+        "more than this costs.",
         line=evidence.line_where(
-            lambda node: "checkpoint" in str(getattr(node, "attr", getattr(node, "id", "")))
+            lambda node: (
+                isinstance(node, ast.Call)
+                and "checkpoint" in str(getattr(node.func, "attr", getattr(node.func, "id", "")))
+            )
         ),
     )

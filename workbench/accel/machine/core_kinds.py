@@ -35,7 +35,7 @@ class OfSomeSpeed(Protocol):
 def economical_cpus(cpus: Sequence[OfSomeSpeed]) -> frozenset[int]:
     """The CPUs of economical cores: the kernel says so, or they are slower than the fastest by more than a turbo bin.
 
-    A CPU whose clock is unknown is not slow.
+    A CPU with an unknown clock does not count as slow.
 
     >>> economical_cpus(read_cpu_tree().cpus)
     frozenset()

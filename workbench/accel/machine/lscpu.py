@@ -58,7 +58,7 @@ def ask_lscpu(root: Path | str = "/") -> LscpuAnswer:
         OSError,
         subprocess.SubprocessError,
         ValueError,
-    ):  # before util-linux 2.34: which caches, not how large they are
+    ):  # util-linux before 2.34 lists caches but not their sizes
         caches = []
     fields = dict(_fields(summary))
     return LscpuAnswer(_text(fields.get("Model name")), _text(fields.get("Flags")), _tree(cpus, caches))

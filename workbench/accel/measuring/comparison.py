@@ -10,6 +10,7 @@ from typing import Any, Literal
 from accel.shown_text import where_tried
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
+OpenBecause = Literal["", "heap", "heap not measured", "starting", "first epoch"]
 CHANGES = "changes training"  # the effect of a plan whose losses are others, so that steps tell nothing of its quality
 MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
@@ -141,6 +142,11 @@ class Comparison:
     """The environment that the plan ran in; empty for the notebook's own."""
     how_to_keep: str = ""
     """What to do to have the plan where `%accel keep` cannot take it into this process; empty where it can."""
+    open_because: OpenBecause = ""
+    """Why the plan is undecided although the interval shown lies above 1; empty otherwise. `heap`: it may be slower in a process
+    that holds memory, as the notebook does. `starting`: starting its workers may cost more than it gains."""
+    time_decides: bool = False
+    """Whether more relaunches may decide what is open for that reason."""
 
     @property
     def title(self) -> str:
@@ -182,7 +188,7 @@ class Comparison:
             return ""
         if self.may_be_slower_here and self.here is not None:
             ends = f"{self.here.low:.2f} to {self.here.high:.2f}×"
-            return f"{_faster(self.shown)}{self._where} in most fresh processes, {ends} here"
+            return f"{_faster(self.shown)}{self._where} in most fresh processes, {ends} in this notebook"
         if self.verdict != "faster":
             return f"between {self.shown.low:.2f}× and {self.shown.high:.2f}×{self._where}"
         here = (
@@ -195,14 +201,7 @@ class Comparison:
     @property
     def may_be_slower_here(self) -> bool:
         """Whether the plan is undecided because it is faster in fresh processes but may be slower in this notebook."""
-        is_faster = self.shown is not None and self.shown.low > 1
-        return self.verdict == "undecided" and is_faster and self.here is not None and self.here.low < 1
-
-    @property
-    def is_open_for_other_reasons(self) -> bool:
-        """Whether the plan is undecided although its whole interval lies above 1; more time will not decide it."""
-        is_above_1 = self.shown is not None and self.shown.low > 1
-        return self.verdict == "undecided" and is_above_1 and TOO_FEW_EPOCHS not in self.notes
+        return self.open_because == "heap" and self.here is not None
 
     @property
     def has_own_allocator(self) -> bool:

@@ -49,6 +49,12 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
     return shown.relaunches * max(half / enough, 1.0) ** 2 * relaunch_s
 
 
+BEYOND_TIME = (
+    "heap",
+    "starting",
+)  # reasons why a plan is open that longer trials do not remove by themselves
+
+
 def advice_for(
     rows: Sequence[Comparison],
     *,
@@ -61,14 +67,14 @@ def advice_for(
     """The line to type that would decide the rows that are undecided; empty where none is.
 
     `command` is what it begins with, else a trial of these rows; `spent_s` is what it took so far, `relaunch_s` what a relaunch
-    takes, `least_s` what one answer takes at the least. The time it names is longer than `budget_s`, which was not enough.
+    takes, `least_s` what one answer takes at least. The time it names is longer than `budget_s`, which was not enough.
     """
     undecided = [
         row for row in rows if row.state in ("done", "measuring", "confirming") and row.verdict == "undecided"
     ]
     if not undecided:
         return ""
-    open_to_time = [row for row in undecided if not row.is_open_for_other_reasons]
+    open_to_time = [row for row in undecided if row.time_decides or row.open_because not in BEYOND_TIME]
     if not open_to_time:
         return _beyond_time(undecided)
     undecided = open_to_time
@@ -90,13 +96,13 @@ def _beyond_time(undecided: Sequence[Comparison]) -> str:
     here = [row.plan for row in undecided if row.may_be_slower_here and not row.has_own_allocator]
     if here:
         plans = " ".join(f"{plan}+steady_allocator" for plan in here)
-        why = "More time cannot show how this notebook's heap behaves, and a steady allocator makes that irrelevant"
+        why = "A longer trial cannot show how this notebook's heap behaves; with a steady allocator that does not matter"
         return f"{why}: %accel try {plans}."
     if any(row.may_be_slower_here for row in undecided):
-        return "More time cannot show how this notebook's heap behaves. Keep the plan, and profile the cell before and after."
+        return "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again."
     return (
-        "More time cannot show what starting workers in each epoch costs. Try the plan with persistent=True: workers "
-        "start once."
+        "A longer trial cannot show what it costs to start workers in each epoch. Try the plan with persistent=True, so that "
+        "workers start only once."
     )
 
 

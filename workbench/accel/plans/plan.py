@@ -123,6 +123,11 @@ class Plan:
         return self.compiles or any(getattr(entry, "is_slow_to_begin", False) for entry in self.entries)
 
     @property
+    def gains_from_second_epoch(self) -> bool:
+        """Whether it keeps something in the first epoch that helps from the second on."""
+        return any(getattr(entry, "gains_from_second_epoch", False) for entry in self.entries)
+
+    @property
     def group(self) -> Ddp | None:
         """The entry that trains on several processes, if there is one."""
         return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)

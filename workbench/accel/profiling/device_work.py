@@ -25,7 +25,7 @@ ON_TENSOR_CORES = re.compile(
     r"tensorop|tensor\d+x\d+x\d+|[hsic](?:884|1688|8816|16816|16832|16864)|hmma|imma|bmma|dmma|wgmma|[Gg]mma|utcmma|tcgen05"
     r"|nvjet_|sm\d+_xmma_\w*warpgroupsize|wmma|fmha_cutlass[FB]_b?f16|flash_(?:fwd|bwd)|cudnn_generated_\w*sdpa"
     r"|(?<![Ss])[Uu]mma|SM\d+_\d+x\d+x\d+_F|FlashAttn(?:Fwd|Bwd)|deep_gemm::|[Mm]arlin|fmhaSm\d+|bmm_\w+_sm1\d\d"
-    r"|_MI\d+x\d+x\d+|[Mm][Ff][Mm][Aa]|_xdl|xdlops|ck_tile::(?:Fmha|Gemm)|dpas|xmx|systolic"
+    r"|(?<![a-z])m\d+n\d+k\d+(?!\d)|_MI\d+x\d+x\d+|[Mm][Ff][Mm][Aa]|_xdl|xdlops|ck_tile::(?:Fmha|Gemm)|dpas|xmx|systolic"
 )
 ON_PLAIN_CORES = re.compile(r"simt|ffma")
 # Kernels without tensor cores: torch's own, primitives of CUB and the like, Inductor's loops, plain matrix products.
@@ -33,10 +33,13 @@ NO_PRODUCT = re.compile(
     r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
     r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
+BY_TEMPLATE = re.compile(
+    r"triton_tem_|attention|attn", re.IGNORECASE
+)  # products, whatever else is in the name
 # What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, libraries of expert parallelism (DeepEP, Mooncake,
 # MORI, PPLX) and torch's symmetric memory; kernels of one GPU reduce over a warp or a block.
 COMMUNICATION = re.compile(
-    r"nccl|rccl|mscclpp|nvshmem|deep_ep|cross_device_reduce|quick_?reduce|symm(?:etric)?_?mem|lamport|userbuffers"
+    r"nccl|rccl|msccl|nvshmem|deep_ep|cross_device_reduce|quick_?reduce|symm(?:etric)?_?mem|lamport|userbuffers"
     r"|(?<!warp)(?<!block)(?<!warp_)(?<!block_)(?:(?<![a-z])|(?-i:(?=A)))all_?(?:reduce|gather|to_?all)|reduce_?scatter"
     r"|(?:one|two)_?shot_?all_?reduce|oneccl"
     r"|(?<![a-z])ep(?:::|_)?(?:inter_?node|intra_?node|dispatch|combine)|(?:(?<![a-z0-9])|(?-i:(?=A)))a2a",
@@ -44,7 +47,7 @@ COMMUNICATION = re.compile(
 )
 GENERATED = re.compile(
     r"triton_(?:poi|per|red|tem|for)_"
-)  # by Inductor, which names them after what they compute for
+)  # kernels by Inductor, whose names contain the fused operations
 COPY = re.compile(r"Mem(?:cpy|ory copy) (\w)to(\w)(?: \((\w+) -> (\w+)\))?", re.IGNORECASE)
 PLACES = {"h": "host", "d": "device", "p": "device", "a": "array"}
 
@@ -69,6 +72,8 @@ def uses_tensor_cores(kernel: str) -> bool | None:
         return False
     if ON_TENSOR_CORES.search(kernel):
         return True
+    if BY_TEMPLATE.search(kernel):
+        return None
     return False if NO_PRODUCT.search(kernel) or is_communication(kernel) else None
 
 

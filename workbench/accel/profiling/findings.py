@@ -88,7 +88,7 @@ class Finding:
         if self.prediction is None:
             return ""
         basis = f" ({self.prediction.basis})" if self.prediction.basis else ""
-        return f"training runs {self.prediction} as fast{basis}"
+        return f"{self.prediction} as fast{basis}"
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ class TransformTime:
 class LoaderTime:
     """What one DataLoader spent, measured where it was spent; `workers` is 0 when that is the training process itself.
 
-    The first batches are measured, without the very first of each process where there are others. A stage has its share of the
-    median batch. `not_measured` says why there are no figures, `note` what the figures leave out.
+    The first batches are measured, without the very first of each process where there are others. A stage's time is
+    its share of the median batch time. `not_measured` says why there are no figures, `note` what the figures leave out.
     """
 
     loader: str  # the name of the variable, "" when it has none

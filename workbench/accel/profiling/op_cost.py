@@ -129,7 +129,8 @@ def _device_time(events: ProfiledEvents) -> tuple[Ints, NDArray[np.object_]]:
     launcher = columns.launcher[launched]
     time = np.bincount(launcher, weights=events.duration_ns[launched], minlength=len(columns))
     device = np.full(len(columns), "cpu", dtype=object)
-    device[launcher] = [*map(columns.device_name, columns.device[launched].tolist())]
+    names = {number: columns.device_name(number) for number in np.unique(columns.device[launched]).tolist()}
+    device[launcher] = [names[number] for number in columns.device[launched].tolist()]
     return time.astype(np.int64), device
 
 

@@ -8,10 +8,10 @@ PHASE_WORDS = {
     "forward": "Forward",
     "loss": "Loss",
     "backward": "Backward",
-    "recompute": "Forward computed again",
+    "recompute": "Recomputed forward",
     "zero_grad": "Clearing gradients",
     "optimizer": "Optimizer",
-    "closure": "Rest of the closure",
+    "closure": "Closure (other code)",
     "scaler": "Gradient scaler",
 }
 NO_MODULE = "(outside any module)"

@@ -156,14 +156,25 @@ class _Composed:
         return getattr(self._composed, name)
 
 
+def _stand_in(composed: Any, clock: BatchClock) -> Any:
+    """The Compose with its transforms timed; the Compose itself if reading its transforms raises."""
+    try:
+        return _Composed(composed, clock)
+    except Exception:  # a user's class
+        return composed
+
+
 def name_of(transform: Any) -> str:
     """What a reader calls a transform: its class, or a function's own name.
 
     >>> name_of(torchvision.transforms.ToTensor()), name_of(normalise)
     ('ToTensor', 'normalise')
     """
-    function = getattr(transform, "func", transform)  # functools.partial
-    return getattr(function, "__name__", None) or type(function).__name__
+    try:
+        function = getattr(transform, "func", transform)  # functools.partial
+        return str(getattr(function, "__name__", None) or type(function).__name__)
+    except Exception:  # a user's __getattr__
+        return type(transform).__name__
 
 
 def _watch_stages(fetcher: Any, clock: BatchClock, sizes: list[int], undo: ExitStack) -> None:
@@ -179,7 +190,7 @@ def _watch_collating(fetcher: Any, clock: BatchClock, sizes: list[int], undo: Ex
 
     def collating(samples: Any) -> Any:
         if fetcher.auto_collation:
-            with suppress(Exception):  # of a list of the user's
+            with suppress(Exception):  # a user's list class may raise
                 sizes[0] = len(samples)
         return clock.run(COLLATING, collate, samples)
 
@@ -217,7 +228,7 @@ def has_unseen_transforms(dataset: Any) -> bool:
 @contextmanager
 def _timed_compose(composed: type, method: str, clock: BatchClock) -> Iterator[None]:
     original = vars(composed)[method]
-    setattr(composed, method, lambda self, *inputs: original(_Composed(self, clock), *inputs))
+    setattr(composed, method, lambda self, *inputs: original(_stand_in(self, clock), *inputs))
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ class UnusedForward:
 
 @dataclass(frozen=True)
 class LoaderStart:
-    """Starting a loader's worker processes: how often, and how much longer than fetching a batch, together."""
+    """Starting and ending a loader's worker processes: how often, and how much longer than fetching batches, together."""
 
     loader: str
     workers: int
@@ -112,7 +112,10 @@ def unused_forwards(
 
 
 def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderStart]:
-    """A start is `DataLoader.__iter__` and what the first fetch takes longer than others; its mark has the key -id."""
+    """A start is `DataLoader.__iter__` and what the first fetch takes longer than others; its mark has the key -id.
+
+    The last fetch of an epoch finds no batch, and ends the workers.
+    """
     spans = _data_spans(recording.marks)
     usual = {key: median(each.lasts for each in spans if each.key == key) for key in {s.key for s in spans}}
     for role in workload.roles:
@@ -121,9 +124,10 @@ def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderS
             continue
         begun = [i for i, span in enumerate(spans) if span.key == -id(loader)]
         cost_ns = 0.0
-        for i in begun:
-            first = spans[i + 1] if i + 1 < len(spans) else None
-            cost_ns += spans[i].lasts + (max(0.0, first.lasts - usual[first.key]) if first else 0.0)
+        for i, until in zip(begun, [*begun[1:], len(spans)], strict=True):
+            fetches = [span for span in spans[i + 1 : until] if span.key == spans[i + 1].key]
+            ends = {0, len(fetches) - 1} if fetches else set()
+            cost_ns += spans[i].lasts + sum(max(0.0, fetches[k].lasts - usual[fetches[k].key]) for k in ends)
         share = cost_ns / 1e6 / recording.duration_ms if recording.duration_ms else 0.0
         yield LoaderStart(role.name, loader.num_workers, len(begun), cost_ns / 1e6, share)
 

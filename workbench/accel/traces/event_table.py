@@ -212,7 +212,7 @@ def _whole_numbers(values: list[int]) -> Any:
 
 
 def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], int]:
-    """Each process with at least 1 % of the busiest one's work, by id, with its events; and how many did less.
+    """(id, events) of each process with at least 1 % of the busiest one's work, and the number of other processes.
 
     A plain trace has only one process, "". Work on a device belongs to the process whose call launched it.
 
@@ -225,7 +225,7 @@ def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], in
     on_cpu, operations = (is_of(events.kind, events.kinds, kinds) for kinds in (ON_CPU, {"cpu_op"}))
     if not on_cpu.any():  # only the GPU was recorded, and the calls into its runtime
         on_cpu = is_of(events.kind, events.kinds, RUNTIME)
-    is_work = operations if operations.any() else on_cpu  # a range can last long round nothing
+    is_work = operations if operations.any() else on_cpu  # a long range may contain no work
     lasted_us = np.nan_to_num(events.dur, nan=0.0, posinf=0.0).clip(0, DAY_US)
     all_us, busy_us = (
         np.bincount(events.process[which], weights=lasted_us[which], minlength=len(events.processes))
@@ -247,7 +247,8 @@ def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], in
 def _owners(events: EventArrays, processes: Ints) -> Ints:
     """The process of each event; work on a device goes to the process that launched it.
 
-    The owner is found by the label of the row; else by nearly all calls that launched its work; else by the nearest call.
+    The owner is the process in the row's label; else the one that made nearly all launches of its work; else the one with
+    the nearest launch call.
     """
     import numpy as np
 

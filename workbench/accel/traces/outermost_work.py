@@ -74,7 +74,7 @@ def _phase(name: str) -> str:
 
 
 def _updates_by_closure(columns: KinetoColumns, phases: NDArray[np.object_]) -> tuple[Flags, Flags]:
-    """`step(closure)`: optimizer ranges that hold a backward pass; and the update, which runs after their last one."""
+    """For `step(closure)`: the optimizer ranges that contain a backward pass, and the events after its last backward pass."""
     import numpy as np
 
     starts, ends = columns.start_ns, columns.start_ns + columns.duration_ns

@@ -61,7 +61,9 @@ def _rank(profile: TraceProfile, path: Path, taken: set[int], notes: list[str]) 
             return rank
     free = next(number for number in range(len(taken) + 1) if number not in taken)
     whose = f"Process {process} of {path.name}" if process else path.name
-    notes.append(f"{whose} names no rank, or one that is taken already; this report calls it rank {free}.")
+    notes.append(
+        f"{whose} gives no rank, or a rank that another trace already has; this report calls it rank {free}."
+    )
     return free
 
 
@@ -131,7 +133,9 @@ def find_straggler(ranks: Sequence[RankFacts]) -> SlowestRank | None:
     others = [rank for rank in ranks if rank is not slowest]
     by_ms = median(slowest.own_ms) - median(median(rank.own_ms) for rank in others)
     step_ms = max(median(rank.own_ms) + rank.exposed_ms for rank in ranks)
-    if len(slowest.own_ms) < 2:  # one step tells of chance: the rank has to stand out from each of the others
+    if (
+        len(slowest.own_ms) < 2
+    ):  # a single step may be chance: the rank has to stand out from each of the others
         by_ms = min(by_ms, slowest.own_ms[0] - max(median(rank.own_ms) for rank in others))
     if by_ms < LEAST_SHARE * step_ms or _quartile(slowest, 0) <= median(
         _quartile(rank, 2) for rank in others

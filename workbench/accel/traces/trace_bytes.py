@@ -19,7 +19,7 @@ ACCEL_READS = "accel reads traces of torch.profiler: prof.export_chrome_trace('t
 # How files begin that hold no trace of torch.profiler: what they are, and what reads them.
 NOT_TRACES = {
     rb"PK\x03\x04": ("it is a zip archive", "Unpack it, then open the .json or .json.gz inside."),
-    rb"\x28\xb5\x2f\xfd": ("it is packed with zstd", "Unpack it with `zstd -d`, then open the .json inside."),
+    rb"\x28\xb5\x2f\xfd": ("it is compressed with zstd", "Decompress it with `zstd -d`, then open the .json inside."),
     rb"SQLite format 3": (
         "it is an SQLite database, as Nsight Systems and rocprof export",
         f"Read it with nsys stats, or on ROCm with rocpd. {ACCEL_READS}",
@@ -29,11 +29,11 @@ NOT_TRACES = {
     ),
     rb"\x80[\x02-\x05]": (
         "it is a Python pickle, as torch.cuda.memory._dump_snapshot writes",
-        "Load a memory snapshot into https://docs.pytorch.org/memory_viz; accel never unpickles a file, because a pickle can "
-        f"run arbitrary code. {ACCEL_READS}",
+        "If it is a memory snapshot, open it at https://docs.pytorch.org/memory_viz; accel never unpickles a file, because a "
+        f"pickle can run arbitrary code. {ACCEL_READS}",
     ),
     rb"\x0a[\x00-\xff]{1,64}\x12[\x00-\xff]/(?:host|device|job)": (
-        "it is an XSpace of XLA (.xplane.pb), as JAX and TensorFlow write", f"xprof (TensorBoard) opens it. {ACCEL_READS}"
+        "it is an XLA XSpace file (.xplane.pb), as JAX and TensorFlow write", f"xprof (TensorBoard) opens it. {ACCEL_READS}"
     ),
     rb"\s*<(?:!doctype|html|svg)": (
         "it is HTML or SVG, as export_memory_timeline('….html') writes", f"A browser opens it. {ACCEL_READS}"

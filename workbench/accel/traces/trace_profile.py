@@ -36,8 +36,8 @@ OF_TRACE = {CELL_START: "the start of the trace", CELL_END: "the end of the trac
 OF_STEPS = {CELL_START: "the start of the first step", CELL_END: "the end of the last step"}
 # What is lost of a GPU's work looks like idle time, and what is lost of an operator's time like Python code.
 LOST = (
-    "CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after a process's first, and its range profiler records "
-    "counters in place of kernels. Record the trace in a new process and without counters; times of the CPU are right."
+    "Before CUDA 13.1, CUPTI can lose or shift GPU events in every profile of a process but the first, and its range profiler "
+    "records counters instead of kernels. Record the trace in a new process, without counters. CPU times are correct."
 )
 DAMAGED = Completeness(
     is_complete=False,
@@ -62,7 +62,7 @@ class TraceProfile(Profile):
 
     source: TraceSource = field(default_factory=TraceSource)
     damage: tuple[str, ...] = ()
-    begins_late: bool = False  # its steps are numbered, and not the run's first
+    begins_late: bool = False  # its steps are numbered and do not include the run's first
 
 
 def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | None = None) -> TraceProfile:
@@ -100,7 +100,7 @@ def read_traces(
     parts, others = processes_of(arrays)
     if others:
         damage.remarks.append(
-            f"Left out: {counted(others, 'process')} with less than {percent(LEAST_SHARE)} of the busiest process's work."
+            f"Left out: {counted(others, 'process')} that did less than {percent(LEAST_SHARE)} of the busiest one's work."
         )
     for process, part in parts:
         own = damage.of_process(is_first=not found) if process else damage
@@ -170,7 +170,7 @@ def _profile(
 
 
 def _without_python(rows: Sequence[OpRow]) -> tuple[OpRow, ...]:
-    """Time between calls into a device's runtime is not known to be Python's where no CPU was recorded."""
+    """Drop Python rows: without CPU events, the time between runtime calls may not be Python's."""
     kept = [row for row in rows if row.op != PYTHON]
     total_ms = sum(row.self_ms for row in kept)
     return tuple(replace(row, share=row.self_ms / total_ms if total_ms else 0.0) for row in kept)

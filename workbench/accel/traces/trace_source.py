@@ -86,8 +86,8 @@ def _count(value: Any) -> int | None:
 BY_KEY = {
     "viztracer_metadata": "VizTracer", "$schema": "speedscope", "profiles": "speedscope", "memray": "memray",
     "nodes": "a CPU profile of V8", "resourceSpans": "OpenTelemetry", "lintime": "memray",
-    "rocprofiler-sdk-tool": "rocprofv3 (ui.perfetto.dev opens its --output-format pftrace)",
-    "device_traces": "torch's memory snapshots (docs.pytorch.org/memory_viz opens it)",
+    "rocprofiler-sdk-tool": "rocprofv3 (record with --output-format pftrace and open the file in ui.perfetto.dev)",
+    "device_traces": "torch's memory profiler (open the snapshot at docs.pytorch.org/memory_viz)",
 }  # fmt: skip
 BY_CATEGORY = {
     "FEE": "VizTracer", "disabled-by-default": "Chrome or Chromium", "devtools.timeline": "Chrome or Chromium", "v8": "V8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from types import FunctionType, ModuleType
 from typing import Any
@@ -155,13 +156,22 @@ def makes_ahead(loader: Any) -> bool:
 
 
 def steps_of_epoch(workload: Workload, name: str | None) -> int:
-    """Steps in one pass over the loader that training steps take batches from; 0 if unknown, or if a step goes across its end."""
+    """Steps in one pass over the loader that training steps take batches from; 0 if unknown, or if a step spans two epochs."""
     try:
         batches = len(training_loader(workload, name))
     except Exception:  # no loader, a stream, or whatever a data set of the user's raises
         return 0
     steps, rest = divmod(batches, max(workload.accumulation, 1))
     return 0 if rest else steps
+
+
+def steps_of_pass(workload: Workload, name: str | None) -> int:
+    """About how many steps one pass over the training data takes, also of a loader that is gone; 0 if unknown."""
+    try:
+        return math.ceil(len(training_loader(workload, name)) / max(workload.accumulation, 1))
+    except Exception:  # no loader, a stream, or whatever a data set of the user's raises
+        passes = workload.conditions.loader_passes if workload.conditions is not None else 0
+        return workload.steps // passes if passes else 0
 
 
 def _loaders(namespace: dict[str, Any]) -> dict[str, Any]:

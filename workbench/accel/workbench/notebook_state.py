@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError, NotApplicable, of_each
+from accel.errors import AccelError, NotApplicable, in_short, of_each
 from accel.machine import Machine, read_machine
 from accel.plans.chosen import read_names
 from accel.plans.live_plan import LivePlan
@@ -151,12 +151,15 @@ class NotebookState:
         for listener in list(self._listeners):
             listener(what)
 
-    def forget_what_is_kept(self) -> None:
-        """Undo what is kept, where that works; nothing is kept from now on."""
+    def forget_what_is_kept(self) -> str:
+        """Undo the kept plan if possible; from now on no plan is kept. Returns why undoing failed, or ""."""
         try:
             self.drop_live()
+        except Exception as error:  # undoing uses the user's objects
+            return in_short(error)
         finally:
             self._live = None
+        return ""
 
     def drop_live(self) -> None:
         if self._live is not None:

@@ -132,8 +132,9 @@ class ProfileSession:
             try:
                 self._workbench.remember(workload, profile)
             except Exception as error:  # a kept plan asks the user's objects
-                self._workbench.forget_what_is_kept()
-                note = f"What was kept is undone: accel could not carry it over to this cell ({in_short(error)})."
+                note = f"The kept plan is undone: accel could not apply it to this cell ({in_short(error)})."
+                if in_part := self._workbench.forget_what_is_kept():
+                    note += f" Undoing it failed as well ({in_part}); restart the kernel to be rid of it."
                 profile = replace(profile, notes=(*profile.notes, note))
                 self._workbench.remember(workload, profile)
         return profile

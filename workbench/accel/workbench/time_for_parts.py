@@ -48,7 +48,7 @@ class TimeForParts:
 
     def _training_without_a_second_epoch(self, part: Plan) -> str:
         """What is kept in the first epoch helps from the second on."""
-        if not getattr(part.entries[0], "gains_from_second_epoch", False):
+        if not part.gains_from_second_epoch:
             return ""
         epoch = steps_of_epoch(self.workload, self.workbench.training_loader)
         if self.steps > epoch:  # or nobody knows how long one is

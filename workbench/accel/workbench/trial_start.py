@@ -14,7 +14,7 @@ from accel.measuring.ladder import UNCHANGED
 from accel.plans.plan import Plan
 from accel.private_disk import current_folder
 from accel.techniques.model.model_call import is_compiled_by_user
-from accel.workbench.held_out_data import makes_ahead, steps_of_epoch, training_loader
+from accel.workbench.held_out_data import makes_ahead, steps_of_epoch, steps_of_pass, training_loader
 from accel.workbench.hints import best_first, hints_for
 from accel.workers.messages import Load
 from accel.workers.relaunch_estimate import MachineLoad
@@ -110,6 +110,7 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         reads_back=[read for read in workload.reads_back or () if read.waits],
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
+        pass_steps=steps_of_pass(workload, training),
         makes_ahead=workers_gone > 0 or any(map(makes_ahead, loaders)),
         loader_workers=max([workers_gone, *(getattr(loader, "num_workers", 0) for loader in loaders)]),
     )

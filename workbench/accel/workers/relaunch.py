@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from statistics import mean, median
+from statistics import mean, median, median_low
 
 import msgspec
 
@@ -53,6 +53,9 @@ FLOOR_STEPS = (
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
+LONGEST_PASS_S = (
+    30.0  # for reading the training data once in each variant, before a plan is timed that caches data
+)
 WATCHED_S, MOST_WATCHED = 0.1, 6  # memory: so long, or so many steps, beyond the two that it takes
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
@@ -84,6 +87,7 @@ class Relaunch:
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
         self._pipeline = Pipeline.of([variant.plan for variant in variants], load)
+        self._usual_warm_up = LEAST_WARM_UP  # steps, without those for a whole pass over the data
         self._left: set[str] = set()  # plainly slower: in no further round
         self._lost: set[str] = set()  # that stopped while memory was counted, when all else was known
         self.known_bytes: dict[str, int] = {}  # what tensors hold, of those that need not be counted again
@@ -200,7 +204,7 @@ class Relaunch:
             if stop.is_set() or len(self._running) == 1:
                 return
             on_round(round_number)
-            if round_number == 1 and self._pipeline is not None:
+            if self._pipeline is not None:
                 blocks = self._blocks_by_turns()
             if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
                 self._leave_slower()
@@ -217,11 +221,11 @@ class Relaunch:
 
     @property
     def least_s(self) -> float:
-        """What another relaunch like this one takes at the least."""
+        """What another relaunch like this one takes at least."""
         return 1.1 * (self.prelude_s + self._least_rounds() * self.round_s)
 
     def _least_rounds(self, usual: int = LEAST_ROUNDS) -> int:
-        """A turn of a pipeline is many steps long: few rounds tell as much."""
+        """A pipeline's turn has many steps, so fewer rounds suffice."""
         return usual if self._pipeline is None else min(usual, FEWEST_ROUNDS)
 
     def _is_plain(self) -> bool:
@@ -242,12 +246,22 @@ class Relaunch:
     def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
         """Those that compile come last, and leave time to measure the others."""
         steps, warm = effort.warm_up + self._ahead, 0
+        self._usual_warm_up = steps
+        if any(variant.plan.gains_from_second_epoch for variant in self._running):
+            steps = max(steps, self._load.pass_steps)
         for variant in sorted(self._running, key=lambda variant: variant.plan.compiles):
             with self._isolated(variant.label):
                 is_free = warm <= 1 or give_up_at == math.inf
                 leave_off = math.inf if is_free else give_up_at - self._reserve_s(give_up_at)
                 steps = self._warm_up(variant, steps, stop, leave_off, give_up_at)
                 warm += 1
+
+    def _affordable(self, steps: int, step_s: float, deadline: float, taken: int) -> int:
+        """How many warm-up steps there is time for: `steps`, or without a whole pass over the data, or no more than `taken`."""
+        left_s, each_s = WARM_UP_SHARE * (deadline - time.monotonic()), step_s * len(self._running)
+        if steps > self._usual_warm_up and steps * each_s > min(left_s, LONGEST_PASS_S):
+            steps = self._usual_warm_up
+        return steps if steps * each_s <= left_s else taken
 
     def _reserve_s(self, give_up_at: float) -> float:
         """What measuring those that are warm takes, amply: their steps are known from a few."""
@@ -271,14 +285,15 @@ class Relaunch:
         samples.first_step_s = time.monotonic() - started
         samples.step_ns.clear()
         samples.step_samples.clear()
-        for number in range(1, max(steps, LEAST_WARM_UP)):
-            step_s = min(samples.step_ns, default=0.0) / 1e9
-            is_too_long = steps * step_s * len(self._running) > WARM_UP_SHARE * (deadline - time.monotonic())
-            if number >= LEAST_WARM_UP and variant is self._variants[0] and is_too_long:
-                steps = number
-                break
-            if not stop.is_set():
-                self._step(variant.label, StepBlock(), timeout_s)
+        taken = 1
+        while taken < max(steps, LEAST_WARM_UP) and not stop.is_set():
+            if taken >= LEAST_WARM_UP and variant is self._variants[0]:
+                step_s = min(samples.step_ns, default=0.0) / 1e9
+                steps = self._affordable(steps, step_s, deadline, taken)
+                if steps <= taken:
+                    break
+            self._step(variant.label, StepBlock(), timeout_s)
+            taken += 1
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
         samples.warm_step_s = self._usual_ns(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.steps = 0
@@ -310,7 +325,7 @@ class Relaunch:
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
-        """One for all variants, so that they take the same steps: long enough for the fastest, in a pipeline for the slowest.
+        """One block for all variants, so that all take equal steps; sized for the fastest, or with a pipeline for the slowest.
 
         One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
         many steps would make turns eight times as long, and what is compared would lie that far apart.
@@ -330,14 +345,15 @@ class Relaunch:
             blocks[label] = shared if label in of_same_size else StepBlock.of(own.warm_step_s, pipeline)
             epoch = pipeline.epoch_steps if pipeline is not None else 0
             own.baseline_workers = self._load.loader_workers
-            own.epoch_steps, own.times_epochs = epoch, epoch > 0 and blocks[label].timed % epoch == 0
+            own.times_epochs = epoch > 0 and blocks[label].timed % epoch == 0
+            own.epoch_steps, own.pass_steps = epoch or self._load.pass_steps, self._load.pass_steps
         return blocks
 
     def _blocks_by_turns(self) -> dict[str, StepBlock]:
-        """Blocks sized by the step time of the last turn, which includes waits that the warm-up does not show."""
+        """Blocks sized by the usual step time of the turns so far, which includes waits that the warm-up does not show."""
         for variant in self._running:
             own = self.samples[variant.label]
-            own.warm_step_s = own.step_ns[-1] / 1e9 if own.step_ns else own.warm_step_s
+            own.warm_step_s = median_low(own.step_ns) / 1e9 if own.step_ns else own.warm_step_s
         return self._blocks()
 
     def _pipeline_of(self, own: Samples, base: Samples) -> Pipeline | None:
@@ -372,7 +388,7 @@ class Relaunch:
         return all(error < effort.precise_enough for error in errors)
 
     def _log_ratios(self) -> list[list[float]]:
-        """Of every candidate that still takes part in rounds, round by round."""
+        """Log ratios per round of each candidate that still takes part."""
         in_race = [variant for variant in self._running if variant.label not in self._left]
         base, *candidates = (self.samples[variant.label] for variant in in_race)
         return [paired_log_ratios(*compared_times(base, own)) for own in candidates]

@@ -14,7 +14,7 @@ from accel.workers.step_block import Pipeline, StepBlock
 COMPILING_S = 20.0  # what compiling a small model takes on a few cores; not known before it is done
 SHIPPING_S = 0.5
 QUIET_START_S = 5.0  # what importing torch takes on a quiet machine, at the most
-FIRST_SHARE = 0.6  # of a budget that the first relaunch may take, so that there is an answer in it
+FIRST_SHARE = 0.6  # share of the budget for the first relaunch, so that the budget yields an answer
 
 
 def compiling_s(name: str, calls: float) -> float:
@@ -62,7 +62,7 @@ def least_relaunch_s(
     load: MachineLoad = QUIET,
     pipeline: Pipeline | None = None,
 ) -> float:
-    """What one relaunch of the baseline and these plans takes at the least, in seconds; `pipeline` is as in `StepBlock.of`.
+    """What one relaunch of the baseline and these plans takes at least, in seconds; `pipeline` is as in `StepBlock.of`.
 
     >>> least_relaunch_s([Plan.parse("channels_last")], step_s=1.0, start_s=5.0)
     19.5
@@ -79,18 +79,21 @@ def least_relaunch_s(
 def that_fit(
     plans: Sequence[Plan], takes_s: Callable[[Sequence[Plan]], float], budget_s: float
 ) -> Sequence[Plan]:
-    """The first of these plans, as many as can be measured together in the budget, and at least one.
+    """The plans that the budget can measure together, taken in order; if none fits, the one that takes least.
 
     >>> plans = [Plan.parse("channels_last"), Plan.parse("autocast")]
     >>> [str(plan) for plan in that_fit(plans, lambda some: 15.0 * len(some), budget_s=30)]
     ['channels_last']
     """
-    counts = range(len(plans), 1, -1)
-    return plans[: next((n for n in counts if takes_s(plans[:n]) <= FIRST_SHARE * budget_s), 1)]
+    fitting: list[Plan] = []
+    for plan in plans:
+        if takes_s([*fitting, plan]) <= FIRST_SHARE * budget_s:
+            fitting.append(plan)
+    return fitting or [min(plans, key=lambda plan: takes_s([plan]))]
 
 
 def what_does_not_fit(plans: Sequence[Plan], needed_s: float, budget_s: float) -> str:
-    """A sentence for a budget in which no answer is to be expected, since one relaunch takes `needed_s`; else empty."""
+    """A sentence if one relaunch (`needed_s`) exceeds the budget, so that no answer is likely; else empty."""
     if needed_s <= budget_s:
         return ""
     compiling = ", compiling among it" if any(plan.compiles for plan in plans) else ""

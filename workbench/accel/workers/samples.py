@@ -21,8 +21,9 @@ class Samples:
     warm_up_steps: int = 0
     warm_step_s: float = 0.0
     epoch_steps: int = (
-        0  # of a pass over the training's data, where batches are made in the background and that is known
+        0  # from one start of the loader's workers to the next; 0 if unknown, or if nothing is made ahead
     )
+    pass_steps: int = 0  # in one whole pass over the training data; 0 if unknown
     baseline_workers: int = 0  # worker processes that the cell's own loader starts
     times_epochs: bool = False  # each of these rounds is whole epochs
     applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run

@@ -109,7 +109,7 @@ class Stage:
         self.left_s = 0.0  # seconds that were left when it was cut short
         self._is_out_of_time = is_out_of_time
         self._give_up_at = give_up_at
-        self.least_s = 0.0  # what another one would take at the least
+        self.least_s = 0.0  # what another one would take at least
         self._open_relaunch, self._on_change = open_relaunch, on_change
         self._stop, self.deadline, self._measures_floor = stop, deadline, measures_floor
         self._candidates = {str(candidate): candidate for candidate in plan.candidates}
@@ -161,7 +161,7 @@ class Stage:
             self._candidates[str(plan)], self.standings[str(plan)] = plan, Standing()
         self.run()
         if was_cut and not self.is_cut_short:
-            self.is_cut_short, self.left_s = True, 0.0
+            self.is_cut_short, self.left_s = True, until - time.monotonic()
 
     def race(self, plans: Sequence[Plan]) -> bool:
         """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""
@@ -269,7 +269,7 @@ class Stage:
 
     @property
     def usual_s(self) -> float:
-        """What a relaunch takes that does not fill the time that is left."""
+        """Seconds of a relaunch that does not use up the remaining time."""
         return min(self.relaunch_s, self.least_s or self.relaunch_s)
 
     def settle(self) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from accel.measuring.comparison import Comparison
+from accel.measuring.comparison import Comparison, OpenBecause
 from accel.workers.background_trial import BackgroundTrial, Result
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
@@ -19,6 +19,10 @@ from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
 
 MOST_RELAUNCHES = 60  # with a budget: more than fit into an hour
+WHY_OPEN: dict[OpenBecause, str] = {
+    "heap": "steps are faster in fresh processes, but may be slower in this notebook",
+    "starting": "steps are faster, but starting the workers may cost more time than the faster steps save",
+}
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,9 @@ class StagedTrial(BackgroundTrial[Result]):
         ]
         if stage is None or not open_rows:
             return ""
-        if all(row.may_be_slower_here for row in open_rows):
-            return "the plan is faster in fresh processes, but may be slower in this notebook"
-        if all(row.is_open_for_other_reasons for row in open_rows):
-            return "steps are faster, but starting the workers may cost more than that gains"
+        reasons = {WHY_OPEN.get(row.open_because, "") for row in open_rows}
+        if "" not in reasons:
+            return "; ".join(sorted(reasons))
         return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property

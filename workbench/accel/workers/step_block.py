@@ -25,6 +25,8 @@ _SETTLE_S = 0.015  # longer than OpenMP threads spin and caches need
 _TIMED_S = 0.06
 _MOST_STEPS = 32  # of each sort: a turn stays short even where a step takes microseconds
 _LEAST_PIPELINE_S, _MOST_PIPELINE_S = 0.5, 1.5  # of timed steps whose batches are made in the background
+_LONGEST_CYCLE = 24  # steps: turns of more would leave too few rounds
+_MOST_AHEAD, _LONGEST_DRAIN_S = 64, 2.0  # batches in a thread's queue; time to use them up
 
 
 @dataclass(frozen=True)
@@ -34,26 +36,34 @@ class Pipeline:
     >>> Pipeline(epoch_steps=20, workers=4).ahead
     8
 
-    `has_threads`: threads may make them, which go on during the turns of other variants (worker processes are stopped).
+    Workers that started together deliver together: of four, one batch is waited for and three lie ready. `cycle` is the number
+    of steps after which this repeats with every variant's number of workers.
+
+    `has_threads`: threads may make the batches; unlike worker processes, they are not stopped during other variants' turns.
     """
 
     epoch_steps: int = 0
     workers: int = 0
     has_threads: bool = False
+    cycle: int = 1
 
     @property
     def ahead(self) -> int:
-        """Batches that lie ready when workers had nothing else to do, at torch's usual `prefetch_factor`."""
+        """Batches that idle workers have prefetched, at torch's default `prefetch_factor`."""
         return 2 * self.workers
 
     @classmethod
     def of(cls, plans: Iterable[Plan], load: Load) -> Pipeline | None:
-        """What the cell and these plans have; None if all of them make each batch when the step asks for it."""
+        """The pipeline of the cell and these plans; None if all of them make each batch on demand."""
         entries = [entry for plan in plans for entry in plan.entries if entry.layer == "data"]
         if not entries and not load.makes_ahead:
             return None
-        workers = max([load.loader_workers, *(getattr(entry, "n", 0) for entry in entries)])
-        return cls(load.epoch_steps, workers, has_threads=load.makes_ahead and not load.loader_workers)
+        counts = {load.loader_workers, *(getattr(entry, "n", 0) for entry in entries)} - {0}
+        cycle = math.lcm(*counts)
+        return cls(
+            load.epoch_steps, max(counts, default=0), has_threads=load.makes_ahead and not load.loader_workers,
+            cycle=cycle if cycle <= _LONGEST_CYCLE else max(counts),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,8 @@ class StepBlock:
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
 
-        With a pipeline, the block times whole epochs if they are short, else half a second of steps. It times at least one step
-        per worker, because workers deliver together, unless that takes too long.
+        With a pipeline, the block times whole epochs if they are short, else half a second of steps in whole cycles. What threads
+        made during the turns of other variants is used up before.
         """
         if pipeline is None and step_s >= 1.0:  # some milliseconds more are nothing to it
             return cls()
@@ -86,10 +96,10 @@ class StepBlock:
         timed = min(max(math.ceil(_TIMED_S / step_s), 1), _MOST_STEPS)
         if pipeline is None:
             return cls(settle, timed)
-        epoch, most = pipeline.epoch_steps, max(1, int(_MOST_PIPELINE_S / step_s))
-        timed = max(timed, math.ceil(_LEAST_PIPELINE_S / step_s), min(pipeline.workers, most))
-        if pipeline.has_threads:  # what they made meanwhile is used up first
-            settle = max(settle, math.ceil(_LEAST_PIPELINE_S / step_s))
+        epoch, unit = pipeline.epoch_steps, pipeline.cycle
+        timed = max(timed, math.ceil(_LEAST_PIPELINE_S / step_s))
+        if pipeline.has_threads:
+            settle = max(settle, min(_MOST_AHEAD, math.ceil(_LONGEST_DRAIN_S / step_s)))
         if epoch and epoch * step_s <= _MOST_PIPELINE_S:
-            timed = epoch * math.ceil(timed / epoch)
-        return cls(settle, timed)
+            unit = epoch
+        return cls(settle, unit * math.ceil(timed / unit))

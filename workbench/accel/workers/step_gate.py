@@ -96,7 +96,7 @@ class StepGate:
         return run_backward
 
     def cell_begins(self) -> None:
-        """The cell starts (again): an optimizer that it builds anew is the first one then; building is no part of a step."""
+        """The cell starts, perhaps again: an optimizer built now becomes the leading one; building is not part of a step."""
         self._leading.begins()
         self._began_ns, self._began_applied = time.perf_counter_ns(), applied_ns()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from accel.errors import AccelError, Reason
-from accel.measuring.comparison import WIDE, Comparison
+from accel.measuring.comparison import WIDE, Comparison, OpenBecause
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took, advice_for, out_of_time
@@ -17,10 +17,17 @@ from accel.workers.background_trial import TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch_estimate import least_relaunch_s, that_fit, what_does_not_fit
+from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan, Standing
 from accel.workers.staged_trial import StagedTrial, TrialSetting
 from accel.workers.step_block import Pipeline
-from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed
+from accel.workers.trial_rows import (
+    comparison_of,
+    in_steady_worker,
+    may_be_slower_where_not_measured,
+    refused_row,
+    why_failed,
+)
 from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
@@ -70,6 +77,7 @@ class Trial(StagedTrial[Ladder]):
         notebook = self._notebook_stage()
         self._run_stage(notebook, "confirming" if self._stages else "measuring", budget.deadline)
         self._measure_those_left_out()
+        self._decide_what_time_decides()
         self._raise_if_all_failed()
 
     def _measure_those_left_out(self) -> None:
@@ -86,12 +94,28 @@ class Trial(StagedTrial[Ladder]):
                     replace(self._notebook_stage(), candidates=tuple(more)), "measuring", self.budget.deadline
                 )
 
+    def _decide_what_time_decides(self) -> None:
+        """Relaunch plans that are faster by the interval shown, while that may settle why they are undecided."""
+        while self.budget.is_strict and not self._stop.is_set():
+            steady = [plan for plan in self._open_because("heap") if in_steady_worker(plan)]
+            plans = [*dict.fromkeys(map(in_steady_worker, steady))] or self._open_because("starting")
+            stage = self._stages.get("steady" if steady else "notebook")
+            if not plans or stage is None or stage.least_s > self.budget.left_s:
+                return
+            stage.deadline = self.budget.deadline
+            if not stage.race(plans):
+                return
+
+    def _open_because(self, because: OpenBecause) -> list[Plan]:
+        rows = {plan: self._row(plan) for plan in self._measured}
+        return [plan for plan, row in rows.items() if row.time_decides and row.open_because == because]
+
     @property
     def _left_out(self) -> list[Plan]:
         return [plan for plan in self.plans if plan not in self._measured]
 
     def _takes_s(self, plans: Sequence[Plan]) -> float:
-        """What a relaunch of the baseline and these plans takes here, at the least."""
+        """What a relaunch of the baseline and these plans takes here, at least."""
         setting = self._setting
         return least_relaunch_s(plans, setting.step_s, self._start_s, setting.load, self._pipeline)
 
@@ -117,7 +141,7 @@ class Trial(StagedTrial[Ladder]):
             candidates,
             STEADY_NOISE,
             setting.steady_relaunches,
-            setting.effort,
+            self._effort,
             is_headline=False,
         )
 
@@ -146,16 +170,20 @@ class Trial(StagedTrial[Ladder]):
                 candidates,
                 STEADY_ALONE,
                 most,
-                setting.effort,
+                self._effort,
                 is_headline=False,
             )
-        few = replace(
-            setting.effort, least_rounds=12, most_rounds=30, seconds=min(setting.effort.seconds, 6.0)
-        )
+        effort = self._effort
+        few = replace(effort, least_rounds=12, most_rounds=30, seconds=min(effort.seconds, 6.0))
         return StagePlan(
             "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, most, few,
             is_headline=True, wide_is_fine=WIDE,
         )  # fmt: skip
+
+    @property
+    def _effort(self) -> Effort:
+        """That of the setting; plans that were left out need the time that a last relaunch would fill."""
+        return replace(self._setting.effort, fills=False) if self._left_out else self._setting.effort
 
     @property
     def _has_time_for_both(self) -> bool:
@@ -174,7 +202,7 @@ class Trial(StagedTrial[Ladder]):
                 if self.is_over
                 else "will be measured last, if time remains"
             )
-            return f"Other programs keep this machine busy: {', '.join(left)} {verb}." if left else ""
+            return f"Because other programs keep this machine busy, {', '.join(left)} {verb}." if left else ""
         return what_does_not_fit(self.plans, self._takes_s(self.plans), self.budget.seconds)
 
     def _took(self, rows: list[Comparison]) -> Took:
@@ -247,6 +275,8 @@ class Trial(StagedTrial[Ladder]):
             self._standing("notebook", label),
             floor=next((stage.floor for stage in self._stages.values() if stage.floor), []),
         )
+        if row.verdict == "faster" and self._may_be_slower_here(plan):
+            row = replace(row, verdict="undecided", open_because="heap not measured", time_decides=True)
         made = replace(
             row,
             state="failed" if failed else self._row_state(plan),
@@ -256,6 +286,16 @@ class Trial(StagedTrial[Ladder]):
             },
         )
         return made if made.shown else replace(made, verdict="undecided")
+
+    def _may_be_slower_here(self, plan: Plan) -> bool:
+        """Whether the notebook's memory may make the plan slower, which no stage has measured."""
+        setting, steady = self._setting, self._standing("steady", str(in_steady_worker(plan)))
+        return (
+            (steady is None or steady.shown is None)
+            and setting.can_be_steady
+            and not setting.notebook_is_steady
+            and may_be_slower_where_not_measured(plan, self._standing("notebook", str(plan)))
+        )
 
     def _standing(self, stage: str, label: str) -> Standing | None:
         return self._stages[stage].standings.get(label) if stage in self._stages else None

@@ -13,6 +13,7 @@ from accel.measuring.comparison import (
     TOO_FEW_EPOCHS,
     Comparison,
     Interval,
+    OpenBecause,
     PeakOf,
     Quality,
     Verdict,
@@ -22,6 +23,7 @@ from accel.measuring.per_sample import differ, usual
 from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 
+_FAULT_S = 1e-6  # a page fault, at most: 0.25 µs on bare metal, up to 1 µs in a virtual machine
 _APART = 1.03  # an end of an interval that lies further from another one is worth a word
 STARTING_S = 0.05  # assumed seconds to start and end one loader worker; forking alone takes 5 to 30 ms
 _LEAST_APPLYING_S = 0.01  # less goes without saying
@@ -44,7 +46,8 @@ def comparison_of(
     peak_bytes, peak_of = peaks_of(known)
     stages = [each for each in (steady, notebook) if each]
     here = _here(plan, steady, notebook)
-    verdict = _verdict(plan, steady, notebook, here)
+    open_because, time_decides = _open_because(plan, steady, notebook, here)
+    verdict = "undecided" if open_because else _verdict(steady, notebook)
     cost = _cost(known, stages, verdict, compiled_s)
     return Comparison(
         plan=str(plan),
@@ -74,6 +77,8 @@ def comparison_of(
         here=here,
         environment=plan.start.environment,
         how_to_keep=how_to_keep(plan),
+        open_because=open_because,
+        time_decides=time_decides,
     )
 
 
@@ -110,7 +115,7 @@ def _here(plan: Plan, steady: Standing | None, notebook: Standing | None) -> Int
     if held is None or faults is None or faults[0] < MANY_FAULTS:
         return None
     low, high = min(fresh.low, held.low), max(fresh.high, held.high)
-    if low * _APART > fresh.low and high < fresh.high * _APART:
+    if low * _APART > fresh.low and high < fresh.high * _APART and not low < 1 <= fresh.low:
         return None
     return Interval(math.sqrt(low * high), low, high, fresh.relaunches, fresh.pairs)
 
@@ -172,24 +177,40 @@ def in_steady_worker(plan: Plan) -> Plan:
     return plan
 
 
-def _verdict(
-    plan: Plan, steady: Standing | None, notebook: Standing | None, here: Interval | None
-) -> Verdict:
-    """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator.
-
-    A plan is undecided if it is faster in fresh processes but may be slower in this notebook, or if it gains no more than
-    starting its workers in each epoch costs and the timed steps leave that out.
-    """
-    deciding = notebook if notebook is not None and notebook.shown is not None else steady
-    if deciding is None or deciding.shown is None or deciding.verdict is None:
+def _verdict(steady: Standing | None, notebook: Standing | None) -> Verdict:
+    """The verdict on the interval shown: under the notebook's allocator if that was measured, else under a steady one."""
+    deciding = _deciding(steady, notebook)
+    if deciding is None or deciding.verdict is None:
         return "undecided"
-    may_be_slower = (here is not None and here.low < 1) or deciding.shown.low <= 1 + _starting(plan, deciding)
-    is_open = (deciding.verdict == "faster" and may_be_slower) or _is_in_first_epoch(plan, deciding)
-    return "undecided" if is_open else deciding.verdict
+    is_unconfirmed = deciding is steady and notebook is not None and deciding.verdict == "faster"
+    return "undecided" if is_unconfirmed else deciding.verdict
+
+
+def _deciding(steady: Standing | None, notebook: Standing | None) -> Standing | None:
+    """The standing whose interval a user reads; None before there is one."""
+    return next((each for each in (notebook, steady) if each is not None and each.shown is not None), None)
+
+
+def _open_because(
+    plan: Plan, steady: Standing | None, notebook: Standing | None, here: Interval | None
+) -> tuple[OpenBecause, bool]:
+    """Why a plan is undecided whose interval lies above 1, and whether more relaunches may remove the reason."""
+    deciding = _deciding(steady, notebook)
+    if deciding is None or deciding.shown is None:
+        return "", False
+    if _is_in_first_epoch(plan, deciding):
+        return "first epoch", True
+    if deciding.verdict != "faster":
+        return "", False
+    if here is not None and here.low < 1:
+        held = steady.shown if steady is not None else None
+        return "heap", held is not None and held.ratio > 1
+    needed = 1 + _starting(plan, deciding)
+    return ("starting", deciding.shown.ratio > needed) if deciding.shown.low <= needed else ("", False)
 
 
 def _starting(plan: Plan, standing: Standing) -> float:
-    """What starting the plan's workers takes once an epoch, as a share of it, if that is not in the times."""
+    """Share of an epoch spent starting the plan's workers, if the times leave it out; else 0."""
     workers = sum(getattr(entry, "n", 0) for entry in plan.entries if _starts_workers(entry))
     workers -= standing.samples[-1].baseline_workers if standing.samples else 0
     if workers <= 0 or _times_epochs(standing) or not standing.samples[-1].epoch_steps:
@@ -201,10 +222,28 @@ def _starting(plan: Plan, standing: Standing) -> float:
 
 
 def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
-    """Whether the plan gains from the second epoch on, and its steps were fewer than two epochs."""
+    """Whether the plan gains from the second epoch on, and too few of its steps were in one."""
     own = standing.samples[-1]
-    gains_later = any(getattr(entry, "gains_from_second_epoch", False) for entry in plan.entries)
-    return gains_later and own.warm_up_steps + own.steps < 2 * own.epoch_steps
+    is_warm = 0 < own.pass_steps <= own.warm_up_steps
+    return (
+        plan.gains_from_second_epoch
+        and not is_warm
+        and own.warm_up_steps + own.steps < max(2 * own.pass_steps, 1)
+    )
+
+
+def may_be_slower_where_not_measured(plan: Plan, notebook: Standing | None) -> bool:
+    """Whether a plan that is faster in fresh processes may be slower in one that holds the memory of a step.
+
+    That process takes no page faults: each may cost both sides up to `_FAULT_S`.
+    """
+    faults = _page_faults(notebook)
+    if notebook is None or notebook.shown is None or faults is None or faults[0] < MANY_FAULTS:
+        return False
+    base_s, own_s = median_ms(notebook.base_samples) / 1e3, median_ms(notebook.samples) / 1e3
+    held_base_s, held_own_s = base_s - _FAULT_S * faults[0], max(own_s - _FAULT_S * faults[1], 1e-9)
+    held = (held_base_s / held_own_s) / (base_s / own_s)
+    return bool(in_steady_worker(plan)) and notebook.shown.low > 1 > notebook.shown.low * held
 
 
 def _starts_workers(entry: Any) -> bool:
@@ -232,7 +271,7 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
     known = [each for each in (notebook, steady) if each is not None and each.samples][:1]
     if any(map(_starts_workers, plan.entries)) and not all(map(_times_epochs, known)):
         notes.append(
-            "the timed steps are not whole epochs, so they leave out starting the loader's workers in each epoch"
+            "the timed steps do not cover whole epochs, so they leave out the time to start the loader's workers in each epoch"
         )
     if known and _is_in_first_epoch(plan, known[0]):
         notes.append(TOO_FEW_EPOCHS)

@@ -71,10 +71,10 @@ class TuneSearch:
         candidates: What plans may be made of.
         aim: What counts.
         stage: A stage without candidates, whose relaunches are the rounds.
-        takes_s: What a relaunch of the baseline and some plans takes at the least, in seconds.
+        takes_s: What a relaunch of the baseline and some plans takes at least, in seconds.
         at_once: Workers that have room at once.
-        is_apart: Whether a plan's turns are long, so that plans with short ones are not measured next to it.
-        checks_first: Whether the first relaunch, too, takes only plans that there is time for.
+        is_apart: Whether a plan's turns are long, so that it is measured apart from plans with short turns.
+        checks_first: Whether the first relaunch, too, leaves out plans for which there is no time.
     """
 
     def __init__(
@@ -137,14 +137,14 @@ class TuneSearch:
         return has_news
 
     def _with_time(self, choices: Sequence[Choice], now: Callable[[], float]) -> Sequence[Choice]:
-        """Those that there is still time for; at the beginning at least one, so that there is an answer."""
+        """The choices that there is still time for; in the first relaunch at least one, so that there is an answer."""
         if self.stage.relaunches:
             return [*self._fitting(choices, now)]
         is_long = self._checks_first or self._is_apart(self._candidates.plan(choices[0]))
         return ([*self._fitting(choices, now)] or choices[:1]) if is_long else choices
 
     def _in_turns(self, choices: Sequence[Choice]) -> Iterator[Sequence[Choice]]:
-        """As many at once as have room; those with long turns by themselves."""
+        """Groups as large as there is room for; choices with long turns form their own groups."""
         size = max(self._at_once - 1, 1)
         for apart in (False, True):
             group = [each for each in choices if self._is_apart(self._candidates.plan(each)) is apart]

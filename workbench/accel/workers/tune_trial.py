@@ -134,7 +134,7 @@ class TuneTrial(StagedTrial[Tuning]):
         self._state = "confirming"
         until = self.budget.deadline if goes_on else self.budget.began + self._speed_s
         effort = CONFIRMING if self._is_as_it_is else CONFIRMING_NOISY
-        if self._quality is not None:  # what is left of its time proves quality
+        if self._quality is not None:  # the remaining time is for proving quality
             effort = replace(effort, fills=False)
         stage = self._found.stage = self._stage(
             StagePlan(
@@ -264,7 +264,7 @@ class TuneTrial(StagedTrial[Tuning]):
         return (*self._quality.notes, *self._proof.seeds.notes)
 
     def _takes_s(self, plans: Sequence[Plan]) -> float:
-        """What a relaunch of the baseline and these plans takes here, at the least."""
+        """What a relaunch of the baseline and these plans takes here, at least."""
         setting, pipeline = self._setting, Pipeline.of(plans, self._load)
         start_s = self._pool.start_s(1 + len(plans))
         return least_relaunch_s(plans, setting.step_s, start_s, setting.load, pipeline)

@@ -96,7 +96,10 @@ def _described(value: Any) -> Any:
     import torch
 
     if is_a(value, torch.Tensor):
-        return TensorShape.of(value)
+        try:
+            return TensorShape.of(value)
+        except Exception:  # a nested tensor has no shape, a subclass may refuse to tell
+            return Strange(type(value).__qualname__)
     if value is None or is_a(value, (int, float, str, bool, torch.dtype, torch.device)):
         return value
     return Strange(type(value).__qualname__)

@@ -1,4 +1,4 @@
-"""Whether anything clears the gradients between two updates of an optimizer: known by watching one of them."""
+"""Whether anything clears the gradients between two updates of an optimizer: accel watches one gradient."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 FEWEST_UPDATES = 2
 LOOKED_THROUGH = (
-    3  # updates before which the numbers are looked at: `p.grad.data.zero_()` leaves no other sign
+    3  # updates after which accel looks at the gradient's values: `p.grad.data.zero_()` leaves no other sign
 )
 
 
 def _silently(look: Callable[..., None]) -> Callable[..., None]:
-    """What the user's own classes raise ends the watch, and never reaches the training."""
+    """An exception from the user's classes ends the watch and never reaches the training."""
 
     @functools.wraps(look)
     def looking(self: GradientWatch, *args: Any) -> None:
@@ -39,11 +39,14 @@ class GradientWatch:
         self._parameter: Any = None
         self._seen: tuple[int, int] | None = None  # id and version of the gradient when last looked at
         self._is_cleared = self._adds = False  # since the last update began
+        self._has_values: list[
+            Any
+        ] = []  # whether the gradient was more than zeros after an update; read when the run is over
 
     @property
     def never_clears(self) -> bool:
-        """Whether the optimizer made several updates and nothing cleared the gradient between them."""
-        return self.updates >= FEWEST_UPDATES and not self.clears
+        """Whether the optimizer made several updates and nothing cleared the gradient between them. Waits for the GPU."""
+        return self.updates >= FEWEST_UPDATES and not self.clears and all(map(bool, self._has_values))
 
     @_silently
     def cleared(self, optimizer: Any) -> None:
@@ -53,8 +56,10 @@ class GradientWatch:
     @_silently
     def before_backward(self) -> None:
         """A backward pass is about to add to the gradients."""
-        if self._parameter is not None:
-            self._is_cleared |= self._seen != _state(self._parameter) or self._is_zero()
+        if self._parameter is not None and not self._is_cleared:
+            self._is_cleared = self._seen != _state(self._parameter)
+            if not self._is_cleared and len(self._has_values) < min(self.updates, LOOKED_THROUGH):
+                self._look()
 
     @_silently
     def after_backward(self) -> None:
@@ -67,7 +72,7 @@ class GradientWatch:
     def before_update(self, optimizer: Any) -> None:
         """An optimizer is about to step, perhaps with a closure that runs backward passes."""
         if self._optimizer != id(optimizer):
-            self._optimizer, self.updates, self.clears = id(optimizer), 0, 0
+            self._optimizer, self.updates, self.clears, self._has_values = id(optimizer), 0, 0, []
             self._parameter = _smallest(optimizer)
         elif self._parameter is not None:
             self.clears += self._is_cleared or not self._adds or self._is_another()
@@ -78,7 +83,7 @@ class GradientWatch:
 
     @_silently
     def after_update(self, optimizer: Any) -> None:
-        """It has stepped; a step may clear the gradients itself. An in-place update of them is none."""
+        """The optimizer has stepped. A step that replaces the gradient counts as clearing; an in-place change does not."""
         if self._optimizer != id(optimizer):
             return
         if self._parameter is None:
@@ -95,15 +100,20 @@ class GradientWatch:
     def _is_another(self) -> bool:
         return self._seen is not None and self._seen[0] != id(self._parameter.grad)
 
-    def _is_zero(self) -> bool:
+    def _look(self) -> None:
+        """Compute whether the gradient has values, without waiting for it; in a CUDA graph's capture nothing may be added."""
         import torch
 
         gradient = self._parameter.grad
-        return self.updates <= LOOKED_THROUGH and type(gradient) is torch.Tensor and not bool(gradient.any())
+        if type(gradient) is torch.Tensor:
+            if gradient.is_cuda and torch.cuda.is_current_stream_capturing():
+                self._is_cleared = True
+            else:
+                self._has_values.append(gradient.detach().any())
 
 
 def _state(parameter: Any) -> tuple[int, int]:
-    """No reference: a gradient that training drops is to be gone."""
+    """Holds no reference, so that a gradient that training drops is freed."""
     gradient = parameter.grad
     return id(gradient), -1 if gradient is None else int(gradient._version)
 

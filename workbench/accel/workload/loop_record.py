@@ -194,7 +194,7 @@ def noting_indices(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         ):  # another epoch of the same iterator
             known = _draws[iterator] = _Draws(iterator)
         if is_a(drawn, (list, tuple)):
-            with suppress(Exception):  # of a list of the user's
+            with suppress(Exception):  # a user's list class may raise
                 known.counts[known.number] = len(drawn)
         known.number += 1
         return drawn

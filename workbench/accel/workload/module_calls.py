@@ -83,7 +83,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
 def _recompute_elsewhere(
     marks: PhaseRecord, again: Lock, original: Callable[..., Any], module: Any, args: Any, kwargs: Any
 ) -> Any:
-    """On a GPU, autograd's own threads recompute; of several at a time, and of calls inside, one is marked."""
+    """On a GPU, autograd's threads recompute. Only one call at a time is marked, and no call inside it."""
     if "recompute" in marks.open or not again.acquire(blocking=False):
         return original(module, *args, **kwargs)
     try:
@@ -177,6 +177,14 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
 
 
 def samples_of_call(model: Any, values: list[Any]) -> int:
+    """As `_samples_of_call`; 0 where an argument does not tell, as a nested tensor."""
+    try:
+        return _samples_of_call(model, values)
+    except Exception:  # a tensor subclass may raise
+        return 0
+
+
+def _samples_of_call(model: Any, values: list[Any]) -> int:
     """The first dimension of the first tensor that a model was given; 1 where that is one sample, without a batch round it.
 
     >>> samples_of_call(nn.Linear(4, 2), [torch.zeros(8, 4)]), samples_of_call(nn.Linear(4, 2), [torch.zeros(4)])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """As `module.named_modules()`, but without running what a class of the user's may have in its place.
+    """Like `module.named_modules()`, but never runs a user's override of it.
 
     >>> [path for path, _ in named_parts(nn.Sequential(nn.ReLU(), nn.ReLU()))]
     ['', '0', '1']
@@ -30,7 +30,7 @@ def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
-    """As `module.parameters()`, in the same way."""
+    """Like `module.parameters()`, but never runs a user's override of it."""
     for _, part in named_parts(module):
         yield from (each for _, each in held_by(part, "_parameters") if each is not None)
 
@@ -49,7 +49,7 @@ def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
 
 
 def is_training(module: nn.Module) -> bool:
-    """Its mode, in the same way; TorchScript keeps it elsewhere."""
+    """Whether the module is in training mode, read without the user's code; TorchScript stores the mode elsewhere."""
     mode = attributes_of(module).get("training")
     if mode is None:
         with suppress(Exception):  # a class of the user's may raise

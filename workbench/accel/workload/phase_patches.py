@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,7 @@ def _loader_iter(loader_of: dict[int, int], marks: PhaseRecord, original: Functi
         if get_ident() != marks.thread:
             return original(self)
         marks.note("loaders", self)
-        marks.note_workers(self)
+        marks.note_pass(self)
         nested = "data" in marks.open
         if not nested:
             marks.begin("data", -id(self))  # a key of its own: this is not the fetch of a batch
@@ -289,7 +290,6 @@ def _with_own_step(scheduler: type) -> list[type]:
 def _closure(marks: PhaseRecord, original: Function) -> Function:
     """Marks the closure, in which the optimizer computes the loss: its time is not the optimizer's update."""
 
-    @functools.wraps(original)
     def closure(*args: Any, **kwargs: Any) -> Any:
         if get_ident() != marks.thread or "closure" in marks.open:
             return original(*args, **kwargs)
@@ -299,11 +299,13 @@ def _closure(marks: PhaseRecord, original: Function) -> Function:
         finally:
             marks.end("closure")
 
+    with suppress(Exception):  # the closure may be an object of the user's
+        functools.update_wrapper(closure, original)
     return closure
 
 
 def _is_closure(given: Any) -> bool:
-    """Not a model, which some optimizers take: it is callable too, and its attributes are asked for."""
+    """True for a closure; False for a model, which some optimizers take: it is callable, but they read its attributes."""
     from torch import nn
 
     return callable(given) and not is_a(given, nn.Module)

@@ -30,7 +30,8 @@ class RunConditions:
     `cpus` is how many the main thread's affinity mask allowed, `starting_cpus` how many before OpenMP narrowed it; 0 where the
     system has no masks. `autocast` are the (device, format) pairs of each autocast under which autograd recorded something.
     `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
-    ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read.
+    ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read,
+    `loader_passes` how often it began to read one.
     """
 
     threads: int
@@ -46,6 +47,7 @@ class RunConditions:
     never_clears: bool = False
     step_nodes: tuple[int, ...] = ()
     loader_workers: int = 0
+    loader_passes: int = 0
 
 
 def read_conditions() -> RunConditions:

@@ -84,7 +84,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.time and not _TIME.fullmatch(self.time):
             raise AccelError(
                 f"--time {self.time}", because="that is no time as SLURM writes it",
-                do="Write for example 1:30:00, 2-0:00:00, 90 for minutes, or UNLIMITED.",
+                do="Write a time such as 1:30:00, 2-0:00:00 or 90 (minutes), or UNLIMITED.",
             )  # fmt: skip
 
     def _check_together(self) -> None:

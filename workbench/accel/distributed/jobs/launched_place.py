@@ -62,7 +62,7 @@ def _number(launcher: LauncherName, variables: Mapping[str, str], names: str) ->
         missing = f"is not set, nor is {' or '.join(others)}" if others else "is not set"
         raise AccelError(
             f"A rank of a job for {launcher}", because=f"{first} {f'is {value!r}' if value else missing}",
-            do="Start launch.sh, in the job's folder, with a launcher that sets it, or use --launcher torchrun.",
+            do="Start launch.sh in the job's folder with a launcher that sets this variable, or use --launcher torchrun.",
         )  # fmt: skip
     return int(value)
 

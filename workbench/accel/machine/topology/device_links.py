@@ -145,7 +145,7 @@ class DeviceLinks:
 
     @cached_property
     def _likely_capability(self) -> tuple[int, int]:
-        """A guess from the NVLinks of a GPU: to all others together, or to one other if there are switches."""
+        """A guess from a GPU's number of NVLinks: to all other GPUs together, or with NVSwitches to one other GPU."""
         most = max((link.nvlinks for *_, link in self.pairs()), default=0)
         of_gpus = (
             sum(self.link(gpu.name, other.name).nvlinks for other in self.gpus if other is not gpu)

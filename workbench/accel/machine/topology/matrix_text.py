@@ -1,7 +1,7 @@
 """The matrix of `nvidia-smi topo -m` as text, read from a paste, a pipe or a file.
 
-What does not fit is refused with its line, never guessed: a paste that lost its tabs can look like another machine. What can
-be read in one way only is read: a paste that a terminal broke at 80 columns, cells that run into each other, "# " and "> ".
+What does not fit is refused with its line, never guessed: a paste that lost its tabs can look like another machine. A
+damaged paste is accepted if only one reading is possible: lines broken at 80 columns, cells that run into each other, "# ", "> ".
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
     >>> read_matrix("      GPU0 GPU1\\n GPU0  X   NV2\\n GPU1 NV2   X").link("GPU0", "GPU1")
     Link(label='NV2')
 
-    Rows may be named GPU0 or just 0; affinity columns may be missing; each line may stand behind "# " or "> ". Cells that run
-    into each other, and lines that a terminal or a mail broke, are put right where that can be done in one way only.
+    Rows may be named GPU0 or just 0; affinity columns may be missing; each line may begin with "# " or "> ". Joined cells,
+    and lines that a terminal or a mail program broke, are repaired if only one repair is possible.
     Raises AccelError, with the line, where cells and columns do not match, a label is unknown, or the two halves differ.
     """
     lines = [(number, _plain(line)) for number, line in enumerate(text.splitlines(), start=1)]

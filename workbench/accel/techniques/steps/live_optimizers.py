@@ -96,7 +96,7 @@ def _looked_for() -> list[torch.optim.Optimizer]:
 
 
 def _is_whole(optimizer: torch.optim.Optimizer) -> bool:
-    """Not one whose constructor raised, which the last traceback keeps alive."""
+    """False if the constructor raised and only the last traceback keeps the optimizer alive."""
     return {"state", "param_groups"} <= attributes_of(optimizer).keys()
 
 

@@ -92,13 +92,13 @@ def _others(profile: Profile) -> Iterator[str]:
 
 def _title(activity: DeviceActivity) -> str:
     busy, whole_ms = percent(activity.busy_share), milliseconds(activity.step_ms)
-    of = "each step of" if activity.has_steps else "the whole run of"
-    return f"On the GPU ({activity.device}): busy {busy} of {of} {whole_ms}"
+    of = "each step" if activity.has_steps else "the whole run"
+    return f"On the GPU ({activity.device}): busy {busy} of {of} ({whole_ms})"
 
 
 def _words(activity: DeviceActivity) -> tuple[str, str]:
-    """What shares are of, and what times are per."""
-    return ("step", "per step") if activity.has_steps else ("run", "in all")
+    """The whole that shares refer to, and the words after a time."""
+    return ("step", "per step") if activity.has_steps else ("run", "in total")
 
 
 def _sentences(activity: DeviceActivity) -> Iterator[str]:
@@ -139,8 +139,8 @@ def _about_cores(activity: DeviceActivity) -> str:
     if unknown < WORTH_TELLING:
         return said
     if not known and unknown > UNKNOWN:
-        return f"tensor-core use is unknown for {percent(unknown)} of kernel time, judging by kernel names"
-    return f"{said}; unknown for {percent(unknown)}"
+        return f"kernel names do not show tensor-core use for {percent(unknown)} of kernel time"
+    return f"{said}; the names do not show it for {percent(unknown)}"
 
 
 def _about_communication(activity: DeviceActivity) -> str:
@@ -191,10 +191,10 @@ def _kernel_cells(kernel: KernelTotal) -> tuple[str, ...]:
 
 
 def _launched_by(kernel: KernelTotal) -> str:
-    """What launched most of it, and how many others did."""
+    """What launched most of the kernel's time, and the number of other launch sites."""
     most, *others = kernel.rows
     said = " · ".join(part for part in (most.op, most.module, phase_words(most.phase)) if part)
-    return f"{said} (and {counted(len(others), 'other place')})" if others else said
+    return f"{said} (and {counted(len(others), 'other launch site')})" if others else said
 
 
 def _kernel_name(row: KernelTotal) -> str:
@@ -219,7 +219,7 @@ def _stamp(profile: Profile) -> Iterator[str]:
     if not completeness.is_complete:
         yield f"{completeness}. {completeness.remedy}"
     elif profile.devices:
-        yield "Complete: every launch has its kernel or copy, and their times fit the CPU's."
+        yield "Complete: every launch has a matching kernel or copy, and GPU times are consistent with CPU times."
 
 
 DEVICES = Section("devices", _text, _html)

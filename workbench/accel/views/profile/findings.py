@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLE = "What to do about it"
 SHORT = 9  # on a screen
-NOTHING = "No rule found a cost of at least 3 % of a step whose remedy is expected to gain at least 2 %."
+NOTHING = "No rule found a problem that costs at least 3 % of a step and whose fix is predicted to gain at least 2 %."
 
 
 def text(findings: Findings) -> str:
@@ -95,7 +95,7 @@ def _item(finding: Finding) -> Markup:
     parts = dict(parts_of(finding))
     what_to_do = [(label, parts.pop(label)) for label in ("Predicted", "Try", "Do") if label in parts]
     if finding.prediction is not None and finding.prediction.basis:
-        what_to_do[0] = ("Predicted", f"training runs {finding.prediction} as fast")
+        what_to_do[0] = ("Predicted", f"{finding.prediction} as fast")
         parts["Predicted by"] = finding.prediction.basis
     title = div("font-weight:600;margin-top:6px", finding.title)
     folded = details("Why, and when this is wrong", *(_line(label, said) for label, said in parts.items()))

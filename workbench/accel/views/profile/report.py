@@ -48,7 +48,7 @@ def text(profile: Profile) -> str:
 
 
 def _said(section: Section, profile: Profile) -> list[str]:
-    """The lines of a section; one that cannot be drawn says so, and costs the reader no other."""
+    """The lines of a section; if it cannot be drawn, one line says so and the other sections remain."""
     try:
         return list(section.text(profile))
     except Exception as error:
