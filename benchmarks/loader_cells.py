@@ -2,7 +2,8 @@
 
 What a batch costs: samples that lie in memory (sending a batch from a worker takes longer than making it), pictures that are
 decoded and resized (making it needs a core), samples that a disk or a network gives (making it needs none). Nine cells start
-without workers and try one, two or four; three start with workers and try none. Each turn times one epoch of about a second.
+without workers and try one, two or four; three start with workers and try none. Epochs take about a second; those of two cells
+take four, which is longer than a turn.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Pictures(Dataset):
         picture = Image.open(io.BytesIO(self.files[i % 16])).convert("RGB").resize((56, 56))
         picture = picture.rotate(i % 20).resize((28, 28)).convert("L")
         return torch.from_numpy(np.asarray(picture, dtype=np.float32) / 255)[None], i % 10
-loader = DataLoader(Pictures(384), batch_size=16, shuffle=True, num_workers={workers})
+loader = DataLoader(Pictures({count}), batch_size=16, shuffle=True, num_workers={workers})
 """
 )
 SLEEP = (
@@ -53,7 +54,7 @@ class Remote(Dataset):
     def __getitem__(self, i):
         time.sleep(0.002)
         return self.images[i], i % 10
-loader = DataLoader(Remote(384), batch_size=16, shuffle=True, num_workers={workers})
+loader = DataLoader(Remote({count}), batch_size=16, shuffle=True, num_workers={workers})
 """
 )
 SETUPS = {"memory": MEMORY, "decode": DECODE, "sleep": SLEEP}
@@ -70,18 +71,25 @@ class LoaderCase(Case):
         return f"loader_workers(n={self.gets})"
 
 
-def loader_case(what: str, *, had: int, gets: int) -> LoaderCase:
-    """The cell that has so many workers, and the plan that gives it others.
+def loader_case(what: str, *, had: int, gets: int, times: int = 1) -> LoaderCase:
+    """The cell that has so many workers, and the plan that gives it others; with `times` as many samples.
 
     >>> loader_case("sleep", had=0, gets=4).name
     'sleep_0_to_4'
     """
-    setup = HEAD + SETUPS[what].replace("{workers}", str(had))
+    setup = HEAD + SETUPS[what].replace("{workers}", str(had)).replace("{count}", str(384 * times))
     return LoaderCase(f"{what}_{had}_to_{gets}", setup, gets=gets)
 
 
+LONG = {("decode", 2): 4, ("sleep", 4): 4}
+
+
 LOADER_CASES = (
-    *(loader_case(what, had=0, gets=workers) for what in SETUPS for workers in (1, 2, 4)),
+    *(
+        loader_case(what, had=0, gets=workers, times=LONG.get((what, workers), 1))
+        for what in SETUPS
+        for workers in (1, 2, 4)
+    ),
     loader_case("memory", had=4, gets=0),
     loader_case("decode", had=1, gets=0),
     loader_case("sleep", had=2, gets=0),

@@ -218,6 +218,44 @@ def test_workers_that_do_something_of_their_own_are_not_taken_away(settings, wor
     assert word in str(reason)
 
 
+def two_loaders(train, held_out):
+    """A training with two loaders of so many workers, and its workload."""
+    made = training()
+    rows = made.loader.dataset
+    made.loader = DataLoader(rows, batch_size=4, num_workers=train)
+    made.val_loader = DataLoader(rows, batch_size=4, num_workers=held_out)
+    replica = dataclasses.replace(
+        made.replica(), loaders={"loader": made.loader, "val_loader": made.val_loader}
+    )
+    return replica, workload_of(replica, made.namespace)
+
+
+MANY_CORES = dataclasses.replace(read_machine(), usable_cores=8)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize(("train", "held_out", "n"), [(4, 0, 0), (1, 2, 2)])
+def test_a_loader_that_has_as_many_workers_already_leaves_the_other_to_be_changed(train, held_out, n):
+    (replica, workload), entry = two_loaders(train, held_out), LoaderWorkers(n=n)
+    assert entry.why_not(workload, MANY_CORES) == []
+    with entry.apply(replica):
+        assert {name: loader.num_workers for name, loader in replica.loaders.items()} == {
+            "loader": n, "val_loader": n
+        }  # fmt: skip
+        assert len(list(replica.loaders["loader"])) == 3
+        proof = entry.took_effect(replica)
+    assert proof.took_effect
+    assert f"val_loader has {n} worker processes already" in proof.evidence
+    assert replica.loaders["loader"].num_workers == train
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_where_every_loader_has_as_many_workers_already_each_is_named(n):
+    _, workload = two_loaders(n, n)
+    said = [reason.because for reason in LoaderWorkers(n=n).why_not(workload, MANY_CORES)]
+    assert said == [f"{name} has {n} worker processes already" for name in ("loader", "val_loader")]
+
+
 def test_workers_can_be_taken_away_where_there_is_one_core_or_the_data_lie_on_the_gpu():
     assert reasons(DataLoader(ROWS, num_workers=1), LoaderWorkers(n=0), usable_cores=1) == []
     assert reasons(DataLoader(on_gpu(), num_workers=1), LoaderWorkers(n=0)) == []

@@ -8,6 +8,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from accel.diagnosis.batch_too_small import batch_too_small
+from accel.profiling.device_activity import DeviceActivity
 from tests.diagnosis.making import by_hand, real
 from tests.threads import threads
 
@@ -71,3 +72,24 @@ def test_the_rest_of_a_closure_grows_with_the_batch():
 
 def test_without_a_count_of_samples_nothing_is_said():
     assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("idle_in", "is_found"),
+    [
+        ("data", False),
+        ("copy", False),
+        ("data → zero_grad", False),
+        ("optimizer → forward", False),
+        ("forward", True),
+        ("forward → backward", True),
+        ("optimizer", True),
+    ],
+)
+def test_a_gpu_that_is_idle_until_the_loop_has_its_batch_does_not_make_the_batch_small(idle_in, is_found):
+    gpu = DeviceActivity(
+        "cuda:0", 10.0, 0.3, 0.7, 0.0, (), (), (), 9.0, 30.0, 0.0,
+        idle_phases=((idle_in, 0.6), ("backward", 0.1)),
+    )  # fmt: skip
+    evidence = by_hand({"forward": 0.3, idle_in: 0.1, "backward": 0.6}, samples_per_step=16, devices=(gpu,))
+    assert (batch_too_small(evidence) is not None) == is_found

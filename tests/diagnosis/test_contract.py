@@ -85,7 +85,7 @@ def test_a_small_share_is_not_reported_unless_it_is_hygiene(rule, share):
 @each_rule
 def test_a_change_that_may_as_well_cost_time_is_not_reported_unless_it_is_hygiene(rule):
     finding, found = told(rule, share=0.5, prediction=Prediction(1.05, 0.63, 1.07))
-    assert found == ((finding,) if rule.__name__ in HYGIENE else ())
+    assert found == ((replace(finding, prediction=None),) if rule.__name__ in HYGIENE else ())
 
 
 def told(rule, **changed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from torch.utils.data import DataLoader
 
 from accel.diagnosis.copy_bound import copy_bound
@@ -21,8 +22,8 @@ for _ in range(14):
 LARGE = "x, y = torch.randn(2048, 16, dtype=torch.float64), torch.randint(0, 4, (2048,))"
 
 
-def gpu(ms, *, idle=0.5, memory="pageable"):
-    copies = (CopyRow("host to device", memory, ms, 2e6, 2.0),)
+def gpu(ms, *, idle=0.5, memory="pageable", copied=(2e6, 2.0)):
+    copies = (CopyRow("host to device", memory, ms, *copied),)
     return DeviceActivity("cuda:0", 10.0, 1 - idle, idle, 0.0, (), copies, (), 100.0, 30.0, 0.0)
 
 
@@ -54,6 +55,21 @@ def test_pinning_is_suggested_where_a_loader_gives_the_batches():
     pinned = by_hand({"forward": 1.0}, devices=(gpu(2.0, memory="pinned"),))
     pinned.objects.loaders["loader"] = DataLoader([0, 1])
     assert copy_bound(pinned).suggests == ()
+
+
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize(
+    ("copied", "are_tiny"),
+    [((1600.0, 200.0), True), ((6400.0, 200.0), True), ((8.0, 1.0), True), ((2e8, 200.0), False)],
+)
+def test_many_tiny_copies_are_to_be_one_and_not_to_be_pinned(copied, are_tiny, memory):
+    evidence = by_hand({"forward": 1.0}, devices=(gpu(2.0, memory=memory, copied=copied),))
+    evidence.objects.loaders["loader"] = DataLoader([0, 1])
+    finding = copy_bound(evidence)
+    assert finding.share == 0.2
+    assert ("Put the small tensors into one" in finding.remedy) == are_tiny
+    assert finding.suggests == (() if are_tiny or memory == "pinned" else ("pin_memory",))
+    assert ("pin_memory" in finding.remedy) == bool(finding.suggests)
 
 
 def test_copies_beside_kernels_cost_nothing():

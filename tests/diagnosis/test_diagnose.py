@@ -13,13 +13,16 @@ def finding(kind="rule", share=0.5, prediction=None):
     return Finding(kind, "t", "w.", share, ("e",), prediction, (), "Do it.", "never")
 
 
-def told(*findings):
-    """The kinds that are told of what so many rules find."""
+def shown(*findings):
+    """What is told of what so many rules find."""
     evidence = by_hand({"forward": 1.0})
     rules = [lambda _, each=each: each for each in findings]
-    return [
-        each.kind for each in diagnose(evidence.profile, evidence.workload, evidence.machine, rules=rules)
-    ]
+    return diagnose(evidence.profile, evidence.workload, evidence.machine, rules=rules)
+
+
+def told(*findings):
+    """The kinds of those."""
+    return [each.kind for each in shown(*findings)]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,17 @@ def test_a_fault_is_told_however_little_it_gains():
     assert told(finding("gradients_never_cleared", 0.0, Prediction(0.9, 0.8, 1.0))) == [
         "gradients_never_cleared"
     ]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "is_shown"), [((0.9, 0.8, 1.0), False), ((1.01, 1.0, 1.02), False), ((1.2, 1.1, 1.3), True)]
+)
+@pytest.mark.parametrize("kind", ["gradients_in_validation", "profiling_leftovers"])
+def test_a_fault_is_told_with_its_prediction_only_where_that_is_a_gain(kind, predicted, is_shown):
+    prediction = Prediction(*predicted)
+    (fault,) = shown(finding(kind, 0.05, prediction))
+    assert fault.prediction == (prediction if is_shown else None)
+    assert bool(fault.predicted) == is_shown
 
 
 def test_the_largest_gain_comes_first_and_not_the_largest_share():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.dispatch import operations
 from accel.diagnosis.launch_bound import launch_bound
@@ -67,6 +69,13 @@ def test_the_gaps_before_forward_are_those_in_which_the_loop_can_make_a_batch():
     )
     evidence = by_hand(dict.fromkeys((*others, *before), 0.1))
     assert set(evidence.gaps_before_forward) == set(before)
+
+
+@pytest.mark.parametrize("gap", ["data → optimizer", "copy → optimizer", "optimizer → optimizer"])
+def test_loop_code_ahead_of_an_update_is_before_forward_only_where_a_closure_runs_the_forward(gap):
+    phases = {"data": 0.1, gap: 0.3, "forward": 0.3, "optimizer": 0.2}
+    assert by_hand(phases).gaps_before_forward == ()
+    assert by_hand(phases | {"closure": 0.1}).gaps_before_forward == (gap,)
 
 
 def test_a_cell_that_is_not_python_has_no_lines():

@@ -45,6 +45,20 @@ def closure():
 for _ in range(4):
     quasi.step(closure)
 """
+WATCHED = """
+from torch.utils._python_dispatch import TorchDispatchMode
+ran = []
+class Ops(TorchDispatchMode):
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        ran.append(str(op))
+        return op(*args, **(kwargs or {{}}))
+with Ops():
+    for _ in range(6):
+        for _ in range({micro_batches}):
+            criterion(model(x), y).backward()
+        optimizer.step()
+        {clear}
+"""
 
 
 @cache
@@ -97,7 +111,12 @@ def test_accumulation_counts_updates(clear, is_found):
     assert finds(ACCUMULATED.format(clear=clear)) is is_found
 
 
-@pytest.mark.parametrize(("clear", "is_found"), [("of_critic.zero_grad()", False), ("pass", True)])
+BY_HAND = "[p.grad.data.zero_() for p in critic.parameters() if p.grad is not None]"
+
+
+@pytest.mark.parametrize(
+    ("clear", "is_found"), [("of_critic.zero_grad()", False), (BY_HAND, False), ("pass", True)]
+)
 def test_the_first_of_two_optimizers_is_watched(clear, is_found):
     assert finds(GAN.format(clear_critic=clear)) is is_found
 
@@ -127,3 +146,24 @@ def test_gradients_that_no_backward_adds_to_are_not_said_to_add_up():
 
 def test_one_update_shows_nothing():
     assert not finds("criterion(model(x), y).backward()\noptimizer.step()")
+
+
+@pytest.mark.parametrize(
+    ("clear", "is_found"),
+    [
+        ("pass", True),
+        ("optimizer.zero_grad()", False),
+        ("for p in model.parameters(): p.grad.data.zero_()", False),
+    ],
+)
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_the_watch_looks_at_values_a_few_times_and_waits_for_none_while_the_cell_runs(
+    clear, is_found, micro_batches
+):
+    plain = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"  # Adam reads values itself
+    evidence = real(WATCHED.format(micro_batches=micro_batches, clear=clear), plain, timed=False)
+    ran = evidence.workload.namespace["ran"]
+    assert ran.count("aten.mm.default") >= 6 * micro_batches
+    assert ran.count("aten.any.default") <= 3 * micro_batches
+    assert "aten._local_scalar_dense.default" not in ran
+    assert (gradients_never_cleared(evidence) is not None) is is_found

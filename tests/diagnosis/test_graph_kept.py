@@ -45,6 +45,12 @@ for _ in range(8):
 optimizer.step()
 """
 OBJECT = "class Meter:\n    pass\nmeter = Meter()\nmeter.values = []"
+OTHER_LIST = """
+class Other({base}):
+    def __iter__(self): raise LookupError("no items")
+    __reversed__ = __getitem__ = __iter__
+losses = Other()
+"""
 BUFFER = "model.register_buffer('mean', torch.zeros(()))"
 
 
@@ -74,6 +80,17 @@ def found(before, each):
         ("last = deque(maxlen=8)", "last.append(loss.clone())", "last"),
         ("outputs = []", "outputs.append(model(x))", "outputs"),
         (BUFFER, "model.mean = 0.9 * model.mean + 0.1 * loss", "model._buffers"),
+        ("by_step = {-step: 0.0 for step in range(1, 189)}", "by_step[len(by_step)] = loss", "by_step"),
+        (
+            "by_name = {str(i): {} for i in range(200)}\nby_name['losses'] = []",
+            "by_name['losses'].append(loss)",
+            "by_name['losses']",
+        ),
+        ("losses = set()", "losses.add(loss)", "losses"),
+        ("class Log(list): pass\nlog = Log(); log.kept = []", "log.kept.append(loss)", "log.kept"),
+        ("losses = frozenset()", "losses |= {loss}", "losses"),
+        (OTHER_LIST.format(base="list"), "losses.append(loss)", "losses"),
+        (OTHER_LIST.format(base="deque"), "losses.append(loss)", "losses"),
         ("all_losses = torch.zeros(0)", "all_losses = torch.cat([all_losses, loss[None]])", "all_losses"),
     ],
 )

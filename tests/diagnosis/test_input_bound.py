@@ -125,6 +125,18 @@ def test_where_waiting_for_a_worker_takes_longer_than_making_a_batch_no_worker_i
     assert finding.prediction.ratio == pytest.approx(10 / (2 + 1))
 
 
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_that_crowd_the_cores_hold_up_the_rest_of_the_step_too(workers):
+    def predicted(cores):
+        setup, loaders = with_workers(SLOW, workers), timed(1.0, workers)
+        return input_bound(waiting(0.8, cores=cores, setup=setup, loaders=loaders)).prediction
+
+    crowded, alone = predicted(2), predicted(8)
+    assert crowded.ratio > alone.ratio
+    assert crowded.high > alone.high
+    assert crowded.low == alone.low
+
+
 def test_workers_that_accel_keeps_are_to_be_taken_back():
     evidence = waiting(0.8, setup=with_workers(IN_MEMORY, 2), loaders=timed(1.0))
     evidence = dataclasses.replace(evidence, live=("loader_workers",))
@@ -189,7 +201,7 @@ async def fetch():
 )
 def test_a_batch_that_the_loop_makes_before_forward_is_waited_for(cell):
     finding = input_bound(real(cell, FETCHING, timed=False))
-    assert finding.title.startswith("Fetching and preparing batches before forward: ")
+    assert finding.title.startswith("Fetching data and loop code before forward: ")
     assert finding.share > 0.2
     assert finding.suggests == ()
     assert "torch.utils.data.DataLoader" in finding.remedy
@@ -215,17 +227,37 @@ def test_where_the_loader_takes_longer_than_loop_code_it_is_the_loader_that_is_w
     assert finding.title == "Waiting for data: 40 % of each step"
 
 
-@pytest.mark.parametrize(("idle", "is_found"), [(0.5, True), (0.05, False), (None, False)])
-def test_loop_code_counts_only_while_the_gpu_is_idle(idle, is_found):
-    """Else it may be waiting for the GPU; nothing is known of a GPU that was not recorded."""
+def on_gpu(phases, idle):
+    """Evidence of a GPU that is idle for these shares of the step; None: it was not recorded."""
 
     class OnGpu(Evidence):
         objects = SimpleNamespace(device_type="cuda", loaders={})
-        device = SimpleNamespace(idle_phases=(("optimizer → zero_grad", idle),)) if idle else None
+        device = SimpleNamespace(idle_phases=tuple(idle.items())) if idle is not None else None
 
-    evidence = by_hand({"optimizer → zero_grad": 0.6, "forward": 0.4})
-    evidence = OnGpu(evidence.profile, evidence.workload, evidence.machine)
+    evidence = by_hand(phases)
+    return OnGpu(evidence.profile, evidence.workload, evidence.machine)
+
+
+@pytest.mark.parametrize(("idle", "is_found"), [(0.5, True), (0.05, False), (None, False)])
+def test_loop_code_counts_only_while_the_gpu_is_idle(idle, is_found):
+    """Else it may be waiting for the GPU; nothing is known of a GPU that was not recorded."""
+    idle_phases = {"optimizer → zero_grad": idle} if idle else None
+    evidence = on_gpu({"optimizer → zero_grad": 0.6, "forward": 0.4}, idle_phases)
     assert (input_bound(evidence) is not None) == is_found
+
+
+@pytest.mark.parametrize(
+    ("idle", "share"),
+    [
+        ({"data": 0.02, "data → zero_grad": 0.4, "forward": 0.1}, 0.42),
+        ({"data → zero_grad": 0.3}, 0.3),  # while it fetches, the GPU computes
+        ({"data": 0.2, "data → zero_grad": 0.25}, 0.45),
+    ],
+)
+def test_fetching_before_loop_code_counts_only_while_the_gpu_is_idle_too(idle, share):
+    finding = input_bound(on_gpu({"data": 0.2, "data → zero_grad": 0.6, "forward": 0.2}, idle))
+    assert finding.share == pytest.approx(share)
+    assert finding.evidence == (f"fetching data and loop code before forward: {10 * share:g} ms a step",)
 
 
 TWO_LOADERS = """

@@ -13,6 +13,8 @@ import pytest
 
 from accel.diagnosis import Evidence
 from accel.diagnosis.narrowed_workers import narrowed_workers
+from accel.diagnosis.predicting import Part, amdahl
+from accel.profiling.step_timing import PhaseShare
 from tests.diagnosis.making import real
 
 pytestmark = [
@@ -112,3 +114,17 @@ def test_a_process_that_began_with_one_cpu_was_not_narrowed():
     run = evidence.profile.whole_run
     alone = replace(run, conditions=replace(run.conditions, starting_cpus=1))
     assert narrowed_workers(replace(evidence, profile=replace(evidence.profile, whole_run=alone))) is None
+
+
+@pytest.mark.parametrize("waiting", [0.1, 0.2])
+def test_the_rest_of_the_step_gets_faster_too_where_it_has_a_cpu_to_itself(waiting):
+    evidence = faulty()
+    shares = {"data": waiting, "forward": 1 - waiting}
+    phases = tuple(PhaseShare(name, share, share) for name, share in shares.items())
+    timing = replace(evidence.profile.timing, phases=phases)
+    finding = narrowed_workers(replace(evidence, profile=replace(evidence.profile, timing=timing)))
+    assert finding.share == waiting
+    alone = amdahl("", Part(waiting, 1.0, 3.0, 1000.0))  # waiting gets faster, the rest stays as it is
+    assert finding.prediction.low == alone.low == 1.0
+    assert finding.prediction.ratio > alone.ratio
+    assert finding.prediction.high > alone.high

@@ -76,3 +76,14 @@ def test_a_trace_is_enough_to_tell():
     finding = recomputed_forward(Evidence.of_trace(faulty().profile))
     assert finding.line == 0
     assert "memory" not in finding.evidence[0]
+
+
+@pytest.mark.parametrize("called", ["checkpoint(model, x)", "torch.utils.checkpoint.checkpoint(model, x)"])
+@pytest.mark.parametrize(
+    "above",
+    ['checkpoint_path = "a.pt"', "path = checkpoint_path or checkpoint.path", "load_checkpoint(path)"],
+)
+def test_the_line_is_that_of_the_call_and_not_of_a_name_above_it(above, called):
+    source = f"{above}\n{TRAIN.replace('model(x)', called)}"
+    finding = recomputed_forward(by_hand({"forward": 0.75, "recompute": 0.25}, source=source))
+    assert called in source.splitlines()[finding.line - 1]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from accel.measuring.comparison import TOO_FEW_EPOCHS, Comparison, Interval, Quality
+from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.took import TOO_LONG_S, Took, advice_for, nice, out_of_time, seconds_to_decide
 
 
@@ -65,27 +63,32 @@ def test_advice_names_a_longer_time_than_the_one_that_was_not_enough(shown):
     assert float(advice.split("--budget-s ")[1].split()[0]) > 90
 
 
-def undecided(plan="plan", here=None):
+HERE = Interval(1.1, 0.9, 1.5, 4, 40)
+
+
+def undecided(because, plan="plan", here=None, time_decides=False):
     shown = Interval(1.4, 1.3, 1.5, 4, 40)
-    return Comparison(plan, "undecided", shown, None, Quality("same"), "exact", here=here)
+    return Comparison(
+        plan, "undecided", shown, None, Quality("same"), "exact", here=here, open_because=because, time_decides=time_decides
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("rows", "advice"),
     [
         (
-            [undecided(here=Interval(1.1, 0.9, 1.5, 4, 40))],
+            [undecided("heap", here=HERE)],
             "A longer trial cannot show how this notebook's heap behaves; with a steady allocator that does not matter: "
             "%accel try plan+steady_allocator.",
         ),
         (
-            [undecided("plan+steady_allocator", here=Interval(1.1, 0.9, 1.5, 4, 40))],
+            [undecided("heap", "plan+steady_allocator", here=HERE)],
             "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again.",
         ),
         (
-            [undecided()],
-            "More time cannot show what starting workers in each epoch costs. Try the plan with persistent=True: workers "
-            "start once.",
+            [undecided("starting")],
+            "A longer trial cannot show what it costs to start workers in each epoch. Try the plan with persistent=True, so "
+            "that workers start only once.",
         ),
     ],
 )
@@ -94,13 +97,19 @@ def test_what_more_time_does_not_decide_is_not_said_to_need_it(rows, advice):
 
 
 def test_rows_that_more_time_decides_are_named_alone():
-    advice = advice_for([undecided("x"), row(1.1, 1.21)], spent_s=30.0, relaunch_s=10.0, least_s=8.0)
+    rows = [undecided("starting", "x"), undecided("heap", "y", HERE), row(1.1, 1.21)]
+    advice = advice_for(rows, spent_s=30.0, relaunch_s=10.0, least_s=8.0)
     assert advice.startswith("%accel try plan --budget-s ")
 
 
-def test_a_plan_that_gains_from_the_second_epoch_on_is_advised_more_time():
-    early = replace(undecided(), notes=(TOO_FEW_EPOCHS,))
-    assert "--budget-s" in advice_for([early], spent_s=30.0, relaunch_s=10.0, least_s=8.0, budget_s=30.0)
+@pytest.mark.parametrize(
+    ("because", "time_decides"),
+    [("heap", True), ("starting", True), ("heap not measured", True), ("first epoch", True), ("", False)],
+)
+def test_a_plan_whose_reason_to_be_open_time_may_remove_is_advised_a_longer_one(because, time_decides):
+    open_row = undecided(because, here=HERE if because == "heap" else None, time_decides=time_decides)
+    advice = advice_for([open_row], spent_s=30.0, relaunch_s=10.0, least_s=8.0, budget_s=30.0)
+    assert advice == "%accel try plan --budget-s 60 is likely to decide it."
 
 
 def test_time_that_is_left_is_named():

@@ -35,6 +35,8 @@ OF_LIBRARIES = [
     "bmm_Bfloat16_E2m1E2m1_Fp32_t128x8x512_s3_et64x8_m64x8x64_cga1x1x1_16dp256b_rM_TN_transOut_sm100f",
     "void attention_kernel<cute::SM80_16x8x16_F32BF16BF16F32_TN>(...)",
     "gemm_kernel_dpas_bf16_256x256x32",
+    "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<...>, 8, 16>(...)",
+    "void my_mma_m16n8k8_softmax_kernel(...)",
 ]  # fmt: skip
 ON_TENSOR_CORES = [*OF_NVIDIA, *OF_AMD, *OF_LIBRARIES]
 ON_PLAIN_CORES = [
@@ -50,10 +52,16 @@ ON_PLAIN_CORES = [
     "Cijk_Ailk_Bljk_SB_MT64x64x8_SN_1LDSB0_APM1",
     "MIOpenBatchNormFwdTrainSpatial",
     "triton_poi_fused_add_relu_0",
+    "triton_poi_fused__scaled_dot_product_flash_attention_0",
+    "triton_per_fused_attention_softmax_2",
     "triton_red_fused_native_layer_norm_3",
 ]  # fmt: skip
 UNKNOWN = [
     "triton_tem_fused_mm_0",
+    "triton_tem_fused_addmm_native_layer_norm_3",
+    "triton_tem_fused__softmax_bmm_1",
+    "_fused_softmax_attention_fwd",
+    "fused_softmax_attn_kernel",
     "fused_moe_kernel",
     "_fwd_grouped_kernel_stage1",
     "kernel_unified_attention_2d",
@@ -74,6 +82,8 @@ COMMUNICATION = [
     "void deep_ep::internode_ll::combine<...>(...)",
     "void quickreduce::allreduce_prototype_twoshot<...>(...)",
     "void mscclpp::allreduce7(...)",
+    "mscclKernel_Sum_half_LL_false",
+    "mscclKernel_Sum_float_Simple_true",
     "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop_fp8",
     "nvshmemi_proxy_quiet_kernel",
     "void all_to_all_single_kernel<float>(...)",

@@ -35,6 +35,17 @@ class Quick:
         return image * 2
 
 
+class Unwilling(Quick):
+    """Has nothing but its call, and says so with an error that getattr does not expect."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+class NoFunction(Quick):
+    func = property(lambda self: 1 / 0)
+
+
 def brighten(image, by):
     return image + by
 
@@ -129,6 +140,17 @@ def test_objects_of_the_user_are_as_before(workers):
     assert (vars(dataset), vars(loader), DataLoader._get_iterator) == before
     assert dataset.transform is transform
     assert (transforms.Compose.__call__, v2.Compose.forward) == compose
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("composed", [transforms.Compose, v2.Compose, lambda parts: parts[0]])
+@pytest.mark.parametrize("hostile", [Unwilling, NoFunction])
+def test_a_transform_that_does_not_tell_its_name_is_called_as_without_the_watch(hostile, composed, workers):
+    loader = DataLoader(Pictures(composed([hostile(), Quick()])), batch_size=4, num_workers=workers)
+    (seen, (found,)), plain = watched(loader), list(loader)
+    assert len(seen) == len(plain) == 10
+    assert all(torch.equal(batch[0], expected[0]) for batch, expected in zip(seen, plain, strict=True))
+    assert stages(found)[hostile.__name__].calls == 4 * found.batches
 
 
 def test_an_iterator_that_outlives_the_cell_is_not_watched_any_more():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import time
+from dataclasses import replace
+from multiprocessing.util import Finalize
 
 import pytest
 import torch
@@ -11,7 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from accel.profiling.whole_run import read_whole_run
 from accel.workload.capture import CellCapture
+from accel.workload.phase_record import Mark
 
+ENDING_S = 0.2
 TRAIN = """
 for x, y in loader:
     optimizer.zero_grad()
@@ -20,7 +25,7 @@ for x, y in loader:
 """
 
 
-def run(cell, **names):
+def recorded(cell, **names):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
     data = TensorDataset(torch.randn(24, 8), torch.randint(0, 3, (24,)))
@@ -32,8 +37,16 @@ def run(cell, **names):
     tree = capture.transform(ast.parse(cell))
     with capture:
         exec(compile(tree, capture.filename, "exec"), namespace)
-    workload, recording = capture.finish()
+    return capture.finish()
+
+
+def run(cell, **names):
+    workload, recording = recorded(cell, **names)
     return read_whole_run(recording, workload)
+
+
+def ends_slowly(worker):
+    Finalize(None, time.sleep, (ENDING_S,), exitpriority=1)
 
 
 def lines(whole_run):
@@ -148,6 +161,54 @@ def test_each_start_of_worker_processes_is_counted():
     (start,) = whole_run.loader_starts
     assert (start.loader, start.workers, start.starts) == ("loader", 1, 2)
     assert 0 < start.share < 1
+
+
+def spans(key, *lasting_ms):
+    """Marks of data phases that last so long."""
+    marks = []
+    for ms in lasting_ms:
+        marks += [Mark(0, True, "data", key), Mark(round(ms * 1e6), False, "data", key)]
+    return marks
+
+
+@pytest.mark.parametrize(
+    ("fetches", "more_ms"),
+    [((5, 1, 1, 1, 1, 4), 4 + 3), ((5, 1, 1, 1, 1), 4), ((1, 1, 1, 1, 1, 4), 3), ((), 0)],
+    ids=["all", "left with break", "the end alone", "never read"],
+)
+def test_starting_and_ending_workers_is_what_the_first_and_last_fetch_take_longer(fetches, more_ms):
+    data = TensorDataset(torch.randn(24, 8), torch.randint(0, 3, (24,)))
+    loader = DataLoader(data, 4, num_workers=1)
+    workload, recording = recorded(TRAIN, loader=loader)
+    epoch = [*spans(-id(loader), 10), *spans(id(loader), *fetches)]
+    (start,) = read_whole_run(replace(recording, marks=2 * epoch), workload).loader_starts
+    assert (start.starts, start.ms) == (2, pytest.approx(2 * (10 + more_ms)))
+
+
+def test_two_loaders_read_side_by_side_each_have_their_own_starts():
+    data = TensorDataset(torch.randn(24, 8), torch.randint(0, 3, (24,)))
+    loader, other = (DataLoader(data, 4, num_workers=1) for _ in range(2))
+    both = (
+        "for (a, b), _ in zip(loader, other):\n    criterion(model(a), b).backward()\n    optimizer.step()\n"
+    )
+    workload, recording = recorded(TRAIN + both, loader=loader, other=other)
+    starts = [*spans(-id(loader), 10), *spans(-id(other), 20)]
+    fetches = [span for ms in (5, 1, 1, 4) for each in (loader, other) for span in spans(id(each), ms)]
+    marks = 2 * [*starts, *fetches]
+    found = {
+        start.loader: start.ms
+        for start in read_whole_run(replace(recording, marks=marks), workload).loader_starts
+    }
+    assert found["loader"] == pytest.approx(2 * (10 + 2.5 + 1.5))
+    assert found["other"] == pytest.approx(2 * (20 + 2.5 + 1.5))
+
+
+def test_the_fetch_that_finds_no_batch_waits_for_the_workers_to_end():
+    data = TensorDataset(torch.randn(24, 8), torch.randint(0, 3, (24,)))
+    loader = DataLoader(data, 4, num_workers=1, worker_init_fn=ends_slowly)
+    _, recording = recorded(TRAIN, loader=loader)
+    last = [mark.time_ns for mark in recording.marks if mark.phase == "data"][-2:]
+    assert (last[1] - last[0]) / 1e9 > 0.9 * ENDING_S
 
 
 def test_a_loader_without_workers_has_no_starts():

@@ -6,7 +6,7 @@ import pytest
 
 from accel.errors import AccelError, UnknownName
 from accel.workbench import Workbench
-from accel.workbench.held_out_data import find_held_out
+from accel.workbench.held_out_data import find_held_out, steps_of_pass
 
 SETUP = """
 import torch
@@ -30,21 +30,32 @@ for x, y in loader:
 
 
 @pytest.fixture
-def found():
-    """What is found after some more setup; the cell trains from `loader` unless another is given."""
+def profiled():
+    """A workbench that profiled the cell after some more setup; the cell trains from `loader` unless another is given."""
     benches = []
 
-    def find(setup="", cell=CELL, wanted=None):
+    def profile(setup="", cell=CELL):
         namespace = {"__name__": "__main__"}
         exec(SETUP + setup, namespace)
         bench = Workbench(namespace, spare_workers=0)
         benches.append(bench)
         bench.profile(cell)
-        return find_held_out(bench.workload, bench.training_loader, namespace.get(wanted, wanted))
+        return bench
 
-    yield find
+    yield profile
     for bench in benches:
         bench.close()
+
+
+@pytest.fixture
+def found(profiled):
+    """What is found after some more setup."""
+
+    def find(setup="", cell=CELL, wanted=None):
+        bench = profiled(setup, cell)
+        return find_held_out(bench.workload, bench.training_loader, bench.namespace.get(wanted, wanted))
+
+    return find
 
 
 @pytest.mark.parametrize(
@@ -143,3 +154,43 @@ def test_the_one_named_is_taken_by_name_or_as_it_is(found):
         found(wanted="laoder")
     with pytest.raises(AccelError, match="holds no batches"):
         found("number = 3", wanted="number")
+
+
+ACCUMULATING = """
+for number, (x, y) in enumerate(loader):
+    criterion(model(x), y).backward()
+    if number % 3 == 2:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+IN_A_FUNCTION = """
+def train(epochs):
+    {made} = DataLoader(data, batch_size=8)
+    for epoch in range(epochs):
+        for x, y in {made}:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+train({epochs})
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "steps"),
+    [
+        (CELL, 4),
+        (f"{CELL}    if y.numel():\n        break\n", 4),  # a part of a pass tells of the whole
+        (f"for epoch in range(3):{CELL}".replace("\n", "\n    "), 4),
+        (ACCUMULATING, 2),  # one whole step of three batches, and a batch
+        (ACCUMULATING.replace("% 3 == 2", "% 2"), 2),
+        (IN_A_FUNCTION.format(made="own", epochs=3), 4),
+        (IN_A_FUNCTION.format(made="own", epochs=1), 4),
+        (CELL.replace("in loader", "in [(torch.randn(8, 4), torch.ones(8).long())] * 5"), 0),
+    ],
+    ids=[
+        "known", "in part", "three epochs", "rest", "accumulating", "gone", "gone after one epoch", "by hand"
+    ],
+)  # fmt: skip
+def test_steps_of_a_whole_pass_are_known_also_where_the_loader_is_gone(profiled, cell, steps):
+    bench = profiled(cell=cell)
+    assert steps_of_pass(bench.workload, bench.training_loader) == steps

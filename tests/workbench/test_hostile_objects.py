@@ -182,6 +182,41 @@ def test_few_combinations_are_left_out_and_those_only_because_torch_cannot_train
             trained(role, way)
 
 
+CLOSURE = """
+class Closure:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def __call__(self):
+        optimizer.zero_grad()
+        loss = criterion(model(self.x, argument), self.y)
+        loss.backward()
+        return loss
+"""
+WITH_CLOSURE = """
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.step(Hostile(x=x, y=y))
+    scheduler.step()
+"""
+ATTRIBUTE_DICT = "class Hostile(dict):\n    __getattr__ = dict.__getitem__\n    __call__ = Closure.__call__\n"
+CLOSURES = {"its attributes are those of a dict": ATTRIBUTE_DICT} | {
+    way: f"class Hostile(Closure):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+    for way, body in WAYS.items()
+}
+
+
+@pytest.mark.parametrize("hostile", CLOSURES.values(), ids=list(CLOSURES))
+def test_a_profile_outlives_a_hostile_object_as_closure(hostile):
+    namespace = {"__name__": "__main__"}
+    exec(f"{SETUP}{CLOSURE}{hostile}{OBJECTS}", namespace)
+    for _ in range(2):
+        exec(WITH_CLOSURE, namespace)
+    namespace["Hostile"].is_armed = True
+    workbench = Workbench(namespace, spare_workers=0)
+    assert check(workbench, workbench.profile(WITH_CLOSURE, steps=1)) == []
+    workbench.close()
+
+
 PLAIN = {
     "a dict": ("""
         class Odd(dict):
@@ -232,6 +267,51 @@ def test_a_variable_that_cannot_be_looked_through_costs_a_line(made, said):
     left_out = check(workbench, workbench.profile(CELL, steps=1))
     assert left_out == ([said] if said else [])
     workbench.close()
+
+
+REFUSING = """
+class Model(Model):
+    refuses = False
+    def parameters(self, recurse=True):
+        if self.refuses:
+            raise LookupError("no parameters")
+        return super().parameters(recurse)
+"""
+
+
+@pytest.fixture
+def with_a_kept_plan():
+    """A workbench that keeps a plan, on a model that can refuse to give its parameters."""
+    namespace = {"__name__": "__main__"}
+    exec(SETUP + REFUSING + OBJECTS, namespace)
+    workbench = Workbench(namespace, spare_workers=0)
+    workbench.profile(CELL, steps=1)
+    workbench.keep("fused_optimizer")
+    live = workbench.live
+    exec(CELL, namespace)
+    yield workbench
+    namespace["Model"].refuses = False
+    live.undo()  # what could not be undone would stay for other tests
+    workbench.close()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_is_kept_is_forgotten_also_where_undoing_it_fails(with_a_kept_plan, refuses):
+    with_a_kept_plan.namespace["Model"].refuses = refuses
+    with_a_kept_plan.forget_what_is_kept()
+    assert not with_a_kept_plan.kept
+
+
+def test_a_kept_plan_that_cannot_be_undone_costs_a_line_and_not_the_profile_of_another_cell(
+    with_a_kept_plan,
+):
+    with_a_kept_plan.namespace["Model"].refuses = True
+    profile = with_a_kept_plan.profile(CELL.replace("range(2)", "range(3)"), steps=1)
+    assert with_a_kept_plan.profile_result is profile
+    assert (with_a_kept_plan.workload.steps, str(with_a_kept_plan.kept)) == (18, "baseline")
+    (note,) = [note for note in profile.notes if "kept plan" in note]
+    assert "LookupError: no parameters" in note
+    assert "Parts of the plan may still be in effect" in note
 
 
 TRAINERS = {

@@ -46,12 +46,15 @@ class MachineClock:
 
 
 class Costs(SimpleNamespace):
-    """Seconds for each thing that a trial waits for; `noise` is a share of a step, `memory` bytes of tensors."""
+    """Seconds for each thing that a trial waits for; `noise` is a share of a step, `memory` bytes of tensors, `faults` of pages
+    come in each step."""
 
-    def __init__(self, start=1.0, ship=0.1, compiling=5.0, step=0.05, effect=0.1, noise=0.0, memory=0):
+    def __init__(
+        self, start=1.0, ship=0.1, compiling=5.0, step=0.05, effect=0.1, noise=0.0, memory=0, faults=0
+    ):
         super().__init__(
-            start=start, ship=ship, compiling=compiling, step=step, effect=effect, noise=noise, memory=memory
-        )
+            start=start, ship=ship, compiling=compiling, step=step, effect=effect, noise=noise, memory=memory, faults=faults
+        )  # fmt: skip
 
 
 class Costly:
@@ -79,7 +82,10 @@ class Costly:
         compiling = self.costs.compiling if self.is_first and self.plan.compiles else 0.0
         self._takes(compiling + count * self.costs.step, timeout_s)
         self.is_first = False
-        return StepsDone(self._step_ns(count), [1.0] * count, [self.batch] * count, 0, apart_ns=[0] * count)
+        faults = count * self.costs.faults
+        return StepsDone(
+            self._step_ns(count), [1.0] * count, [self.batch] * count, faults, apart_ns=[0] * count
+        )
 
     def _step_ns(self, count):
         return [int(1e9 * self.costs.step * self._noise.gauss(1.0, self.costs.noise)) for _ in range(count)]

@@ -42,10 +42,10 @@ def pipeline(*plans, **load):
     ("plans", "load", "found"),
     [
         (["channels_last"], {}, None),
-        (["loader_workers(n=4)", "channels_last"], {}, Pipeline(20, 4)),
+        (["loader_workers(n=4)", "channels_last"], {}, Pipeline(20, 4, cycle=4)),
         (["cache_dataset"], {}, Pipeline(20, 0)),
-        (["loader_workers(n=0)"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2)),
-        (["channels_last"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2)),
+        (["loader_workers(n=0)"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2, cycle=2)),
+        (["channels_last"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2, cycle=2)),
         (["channels_last"], {"makes_ahead": True}, Pipeline(20, 0, has_threads=True)),
     ],
 )
@@ -53,15 +53,43 @@ def test_batches_made_in_the_background_are_known_from_the_cell_and_the_plans(pl
     assert pipeline(*plans, **load) == found
 
 
-@given(st.floats(1e-4, 3), st.integers(0, 500), st.integers(0, 8))
-def test_a_turn_of_a_pipeline_is_whole_epochs_or_half_a_second(step_s, epoch, workers):
-    block = StepBlock.of(step_s, Pipeline(epoch, workers))
-    assert block.timed * step_s >= 0.5 - 1e-9
-    if epoch and epoch * step_s <= 1.5:
-        assert block.timed % epoch == 0
-    assert block.timed >= min(workers, max(1, int(1.5 / step_s)))
-    assert block.timed * step_s <= max(2.0, 2 * step_s) + 1e-9
+@pytest.mark.parametrize(
+    ("others", "own", "cycle"),
+    [
+        (2, [2], 2),
+        (0, [4], 4),  # without workers every step is alike
+        (4, [0], 4),
+        (2, [4], 4),
+        (3, [4], 12),
+        (0, [2, 3], 6),
+        (5, [7], 7),  # 35 steps are too many
+        (0, [8, 9], 9),
+    ],
+)
+def test_a_cycle_is_steps_after_which_the_workers_of_every_variant_begin_anew(others, own, cycle):
+    found = pipeline(*(f"loader_workers(n={n})" for n in own), loader_workers=others, makes_ahead=others > 0)
+    assert (found.cycle, found.workers) == (cycle, max(others, *own))
 
 
-def test_what_threads_made_while_others_had_their_turn_is_used_up_first():
-    assert StepBlock.of(0.05, Pipeline(0, 0, has_threads=True)).settle * 0.05 >= 0.5
+@pytest.mark.parametrize("step_s", [0.1, 0.2, 1.0])
+@pytest.mark.parametrize("cycle", [1, 2, 4, 12])
+def test_a_turn_times_whole_cycles_of_the_workers(step_s, cycle):
+    assert StepBlock.of(step_s, Pipeline(workers=cycle, cycle=cycle)).timed % cycle == 0
+
+
+@given(st.floats(1e-4, 3), st.integers(0, 500), st.integers(1, 24))
+def test_a_turn_of_a_pipeline_is_whole_epochs_if_they_are_short_or_half_a_second_of_whole_cycles(
+    step_s, epoch, cycle
+):
+    timed = StepBlock.of(step_s, Pipeline(epoch, cycle, cycle=cycle)).timed
+    unit = epoch if 0 < epoch * step_s <= 1.5 else cycle
+    assert timed % unit == 0
+    assert timed * step_s >= 0.5 - 1e-9
+    assert (timed - unit) * step_s < 0.5 + 1e-9, "one unit fewer would do"
+
+
+@pytest.mark.parametrize("step_s", [0.001, 0.05, 0.2, 1.0])
+def test_what_threads_made_while_others_had_their_turn_is_used_up_first(step_s):
+    settle = StepBlock.of(step_s, Pipeline(0, 0, has_threads=True)).settle
+    assert settle == 64 or settle * step_s >= 2.0 - 1e-9
+    assert settle > StepBlock.of(step_s, Pipeline(0, 0)).settle

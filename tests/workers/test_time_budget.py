@@ -6,7 +6,7 @@ import pytest
 
 from accel.measuring.ladder import Ladder
 from accel.plans import Plan
-from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
+from accel.workers.relaunch_estimate import least_relaunch_s, that_fit, what_does_not_fit
 from accel.workers.time_budget import ENDING_S, PhaseClock, TimeBudget
 from tests.workers.conftest import CELL, worker_processes
 
@@ -136,3 +136,20 @@ def test_more_plans_longer_steps_and_cold_workers_take_longer():
     assert least < least_relaunch_s(plans("autocast", "channels_last"), 0.1, 0.0)
     assert least < least_relaunch_s(plans("autocast"), 1.0, 0.0)
     assert least < least_relaunch_s(plans("autocast"), 0.1, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "fitting"),
+    [
+        (100, ["compile_model", "channels_last", "autocast"]),
+        (50, ["channels_last", "autocast"]),  # the first alone would take 40 s of 30
+        (25, ["channels_last"]),
+        (5, ["channels_last"]),  # none fits: the one that takes least
+    ],
+)
+def test_a_plan_that_does_not_fit_leaves_its_place_to_later_ones_that_do(budget_s, fitting):
+    def takes_s(some):
+        return sum(40.0 if plan.compiles else 9.0 + len(plan.names) for plan in some)
+
+    found = that_fit(plans("compile_model", "channels_last", "autocast"), takes_s, budget_s)
+    assert [*map(str, found)] == fitting

@@ -1,4 +1,4 @@
-"""Plans that do not warm up in time give up, one after the other, and what is warm is measured."""
+"""Plans that do not warm up in time give up, one after the other, and what is warm is measured; how long all warm up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import threading
 import time
 from types import SimpleNamespace
 
+import msgspec
+import pytest
+
 from accel.errors import AccelError
 from accel.plans import Plan
 from accel.workers.messages import EffectRead, Load, Loaded, StepsDone, StepToken
@@ -14,6 +17,7 @@ from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import FEWEST_ROUNDS, Relaunch
 from accel.workers.samples import Effort
 from accel.workers.variant_worker import Variant
+from tests.workers.stand_ins import Costly, Costs
 
 LOAD = Load("", "as the notebook", "train()", "<cell>", "", "/", [], {}, False)
 PARCEL = SimpleNamespace(blob=b"", memory=SimpleNamespace(descriptor=None))
@@ -56,14 +60,15 @@ class NeverWarm(Steady):
         raise AccelError("a step", because="it did not end", do="Wait.")
 
 
-def measured(workers, until):
+def measured(workers, until, warm_up=2, load=LOAD):
     variants = [Variant(Plan.parse(plan), "as the notebook") for plan in workers]
     relaunch = Relaunch(
-        WorkerPool(spares=0), PARCEL, variants, load=LOAD, timeout_s=60.0,
+        WorkerPool(spares=0), PARCEL, variants, load=load, timeout_s=60.0,
         groups=lambda variant, load: workers[variant.label],
     )  # fmt: skip
     with relaunch:
-        return relaunch.measure(Effort(warm_up=2), stop=threading.Event(), deadline=until, give_up_at=until)
+        effort = Effort(warm_up=warm_up)
+        return relaunch.measure(effort, stop=threading.Event(), deadline=until, give_up_at=until)
 
 
 def test_of_two_plans_that_compile_too_long_the_second_gives_up_at_once():
@@ -83,3 +88,65 @@ def test_without_a_budget_nobody_gives_up():
     waits_s = [each for worker in workers.values() for each in worker.patience_s]
     assert waits_s
     assert all(60.0 <= each < math.inf for each in waits_s)
+
+
+def costly(clock, *plans, kind=Costly, **costs):
+    return {plan: kind(clock, Costs(**costs), Plan.parse(plan)) for plan in plans}
+
+
+@pytest.mark.parametrize(
+    ("plan", "pass_steps", "budget_s", "steps"),
+    [
+        ("cache_dataset", 40, 60, 40),
+        ("cache_dataset", 40, math.inf, 40),
+        ("cache_dataset+channels_last", 40, 60, 40),
+        ("cache_dataset", 40, 12, 5),  # 4 s for both are more than a quarter of what is left
+        ("cache_dataset", 400, 1000, 5),  # no pass takes 40 s
+        ("cache_dataset", 400, math.inf, 5),
+        ("cache_dataset", 3, 60, 5),
+        ("cache_dataset", 0, 60, 5),  # unknown
+        ("channels_last", 40, 60, 5),
+    ],
+)
+def test_a_plan_that_gains_from_the_second_epoch_warms_up_for_a_whole_pass_if_there_is_time(
+    clock, monkeypatch, plan, pass_steps, budget_s, steps
+):
+    clock.times_trials(monkeypatch)
+    load = msgspec.structs.replace(LOAD, pass_steps=pass_steps)
+    workers = costly(clock, "baseline", plan, step=0.05)
+    samples = measured(workers, clock.now + budget_s, warm_up=5, load=load)
+    assert [own.warm_up_steps for own in samples.values()] == [steps, steps]
+    assert {own.pass_steps for own in samples.values()} == {pass_steps}
+
+
+class Stalling(Costly):
+    """Some turns take ten times as long as others; `timed` are the steps that each turn was asked for."""
+
+    stalls = ()
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.timed, self.usual = [], self.costs.step
+
+    def receive(self, kind, *, timeout_s):
+        if kind is StepsDone and self.asked.settle:
+            self.timed.append(self.asked.count - self.asked.settle)
+            self.costs.step = self.usual * (10 if len(self.timed) in self.stalls else 1)
+        return super().receive(kind, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("stalls", "timed"),
+    [
+        ((), [26] * 5),
+        ((1,), [26, 4, 26, 26, 26]),  # the first turn alone tells that steps are long; later ones that it was an exception
+        ((4,), [26] * 5),
+        ((1, 2, 3, 4, 5), [26, 4, 4, 4, 4]),  # waits that the warm-up does not show
+    ],
+)  # fmt: skip
+def test_turns_of_a_pipeline_are_as_long_as_the_usual_turn_so_far_needs(clock, monkeypatch, stalls, timed):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.02)
+    workers["baseline"].stalls = stalls
+    measured(workers, math.inf, load=msgspec.structs.replace(LOAD, makes_ahead=True, loader_workers=2))
+    assert [worker.timed[:5] for worker in workers.values()] == [timed, timed]

@@ -5,8 +5,12 @@ from __future__ import annotations
 from threading import Event
 from types import SimpleNamespace
 
+import pytest
+
+from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.private_disk.files_seen import FilesSeen
 from accel.workers.background_trial import BackgroundTrial
+from accel.workers.staged_trial import StagedTrial
 from accel.workers.trial import Trial
 
 
@@ -35,3 +39,27 @@ def test_names_of_changed_files_are_safe_to_show(tmp_path):
     told = BackgroundTrial._changed_files(trial)
     assert "\\x1b[31mred\\n.txt" in told
     assert "\x1b" not in told
+
+
+HEAP = "steps are faster in fresh processes, but may be slower in this notebook"
+STARTING = "steps are faster, but starting the workers may cost more time than the faster steps save"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        (["heap"], HEAP),
+        (["starting", "starting"], STARTING),
+        (["starting", "heap", "starting"], f"{HEAP}; {STARTING}"),
+        (["heap", ""], "3 relaunches did not decide it"),
+        (["first epoch"], "3 relaunches did not decide it"),
+        ([], ""),
+    ],
+)
+def test_rows_that_are_open_for_different_reasons_get_a_clause_for_each(reasons, said):
+    shown = Interval(1.2, 1.1, 1.3, 3, 40)
+    rows = [
+        Comparison("plan", "undecided", shown, None, Quality("same"), "exact", state="done", open_because=why)
+        for why in reasons
+    ]
+    assert StagedTrial._undecided(None, rows, SimpleNamespace(relaunches=3)) == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import accel
 from accel.workload.call_inputs import CallInputs, TensorShape
+from accel.workload.module_calls import samples_of_call
 
 
 def test_a_call_is_described_by_shapes_and_plain_values():
@@ -65,4 +67,24 @@ def test_the_workload_remembers_what_its_model_was_first_called_with():
     roles = {role.name: role for role in workbench.workload.roles}
     assert str(roles["model"].inputs) == "(5, 4) float32"
     assert roles["optimizer"].inputs is None
+    workbench.close()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(("layout", "samples"), [(torch.strided, 0), (torch.jagged, 2)])
+def test_a_model_that_is_called_with_a_nested_tensor_is_profiled(layout, samples):
+    model = nn.Linear(4, 2)
+    parts = [torch.randn(3, 4), torch.randn(5, 4)]
+    namespace = {
+        "model": model, "optimizer": torch.optim.SGD(model.parameters()), "torch": torch,
+        "nested": torch.nested.nested_tensor(parts, layout=layout),
+    }  # fmt: skip
+    workbench = accel.Workbench(namespace, spare_workers=0)
+    workbench.profile(
+        "for _ in range(9):\n    torch.cat(model(nested).unbind()).sum().backward()\n    optimizer.step()"
+    )
+    (inputs,) = [role.inputs for role in workbench.workload.roles if role.name == "model"]
+    assert inputs.strange == (type(namespace["nested"]).__name__,)
+    assert workbench.workload.steps == 9
+    assert samples_of_call(model, [namespace["nested"]]) == samples
     workbench.close()

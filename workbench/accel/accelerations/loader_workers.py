@@ -130,7 +130,12 @@ class LoaderWorkers:
         from accel.techniques.data import each_iterator, same_order
 
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        names, loaders = names_of(workload, "loaders"), workload.objects().loaders
+        loaders = workload.objects().loaders
+        names = [
+            name
+            for name in names_of(workload, "loaders")
+            if name not in loaders or not _has_already(loaders[name], self.n)
+        ]
         keeping = {name for name in names if name in loaders and _keeps_own(loaders[name])}
         drawing = set(names) - keeping if self.persistent and self.n else set()
         parts = [plain_source(same_order), "", plain_source(each_iterator), ""] if drawing else []

@@ -136,8 +136,8 @@ def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
     worth = [
         each for each in found if each.kind in HYGIENE or (each.share >= LEAST_SHARE and _may_gain(each))
     ]
-    said = [each if _may_gain(each) else replace(each, prediction=None) for each in worth]
-    return tuple(sorted(said, key=lambda finding: -finding.gain))
+    worth.sort(key=lambda finding: -finding.gain)
+    return tuple(each if _may_gain(each) else replace(each, prediction=None) for each in worth)
 
 
 def _may_gain(finding: Finding) -> bool:

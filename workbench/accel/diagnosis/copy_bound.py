@@ -24,9 +24,7 @@ PINNED = (1.0, 2.5, GONE)
 PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.0, 2.0, GONE)
 IN_CACHES = (1.0, 1.0, 1.02)  # the rest of the step, which keeps more of the caches to itself
-LEAST_BYTES = (
-    4096  # per step; smaller copies are no faster from pinned memory: the call itself takes the time
-)
+LEAST_BYTES = 4096  # per copy; a smaller one is no faster from pinned memory: the call itself takes the time
 
 
 def copy_bound(evidence: Evidence) -> Finding | None:
@@ -37,11 +35,11 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     moved = _to_device(device) if device else []
     if share < LEAST_SHARE:
         return None
-    are_tiny = 0 < sum(copy.bytes for copy in moved) < LEAST_BYTES
+    are_tiny = 0 < sum(copy.bytes for copy in moved) < LEAST_BYTES * sum(copy.calls for copy in moved)
     memory = {copy.memory for copy in _to_device(device)} if device else set()
     is_pinned = memory == {"pinned"}
     factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
-    beside = "during computation" if is_pinned else "pinned and during computation"
+    beside = "as one" if are_tiny else "during computation" if is_pinned else "pinned and during computation"
     how = beside if is_gpu else "done once for the whole data set"
     return Finding(
         kind="copy_bound",

@@ -85,11 +85,12 @@ def _nodes(value: Any) -> list[Any]:
                 found += [each.grad_fn] if each.grad_fn is not None else []
         else:
             waiting.extend(_last_items(each))
+            waiting.extend(islice(attributes_of(each).values(), PARTS))
     return found
 
 
 def _last_items(value: Any) -> Iterable[Any]:
-    """The last items of a container, else the attributes of an object; read without the user's code."""
+    """The last items of a container, read without the user's code."""
     for kind in (list, tuple):
         if is_a(value, kind):
             return kind.__getitem__(value, slice(-PARTS, None))
@@ -99,7 +100,7 @@ def _last_items(value: Any) -> Iterable[Any]:
         return islice((set if is_a(value, set) else frozenset).__iter__(value), PARTS)
     if is_a(value, dict):
         return islice(reversed(dict.values(value)), PARTS)
-    return islice(attributes_of(value).values(), PARTS)
+    return ()
 
 
 def _steps_of(nodes: Iterable[Any], ends: Sequence[int]) -> int:

@@ -22,6 +22,7 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 BY_BATCH = (3.0, 15.0, GONE)
 
 AS_QUICK = (0.6, 1.3)  # assumed ratio: time to make a batch in the training process over time in a worker
+LEAST_WITHOUT = 1.1  # assumed: less may be an error of the estimate
 # How much faster the rest of a step is whose batch is not made between two steps: 1.1 to 1.15 times, on two MLPs.
 IN_CACHES = (1.0, 1.0, 1.2)
 LEAST_IN_THE_LOOP = 0.2  # assumed share of the step; logging or an LR scheduler alone may take less
@@ -133,20 +134,25 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 
 
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
-    """Advice where the step waits longer for a batch than a worker took to make it."""
+    """Advice where making each batch in the training process would take less time than waiting for it does."""
     made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
-    if not loader.num_workers or not 0 < made_ms * (1 + 1 / loader.num_workers) < waits_ms:
-        return None  # making the batches alone may explain such a wait with this many workers
+    if not loader.num_workers or not made_ms:
+        return None
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
-    basis = f"a worker makes a step's data in {milliseconds(made_ms)}; the step waits {milliseconds(waits_ms)} for it"
-    quickest, longest = AS_QUICK
     alone = min(
         1.0, evidence.machine.usable_cores / (loader.num_workers + 1)
     )  # of the time with workers on every core
+    quickest, longest = AS_QUICK
+    prediction = Prediction(
+        step_ms / (alone**0.5 * (rest_ms + made_ms)),
+        step_ms / (rest_ms + longest * made_ms),
+        step_ms / (alone * (rest_ms + quickest * made_ms)),
+        f"a worker makes a step's data in {milliseconds(made_ms)}; the step waits {milliseconds(waits_ms)} for it",
+    )
+    if prediction.ratio < LEAST_WITHOUT:
+        return None
     is_ours = "loader_workers" in evidence.live
-    return ("Waiting for a batch from a worker takes longer than making one in the training process would.",
-            Prediction(step_ms / (alone**0.5 * (rest_ms + made_ms)), step_ms / (rest_ms + longest * made_ms),
-                       step_ms / (alone * (rest_ms + quickest * made_ms)), basis),
+    return ("Waiting for a batch from a worker takes longer than making one in the training process would.", prediction,
             () if is_ours else ("loader_workers(n=0)",),
             "Undo the plan that added the workers: %accel undo loader_workers." if is_ours else "")  # fmt: skip
 

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.diagnosis.products import is_convolution, is_pooling_or_normalisation, pooling_and_normalisation
+from accel.diagnosis.products import (
+    NORMALISATION,
+    POOLING,
+    is_convolution,
+    is_pooling_or_normalisation,
+    pooling_and_normalisation,
+)
 from accel.profiling.findings import Finding
 from accel.units import percent
 
@@ -89,7 +95,9 @@ def _basis(parts: tuple[Part, ...]) -> str:
     low, _, high = ON_CPU if len(parts) > 1 else ON_GPU
     between = sum(part.share for part in parts[1:3])
     pools = (
-        f", pooling and normalisation forward, {percent(between)}, 2.5 to 25 times" if between > 0.005 else ""
+        f", pooling and normalisation forward, {percent(between)}, {NORMALISATION[0]:g} to {POOLING[-1]:g} times"
+        if between > 0.005
+        else ""
     )
     return f"convolutions, {percent(parts[0].share)} of the step, become {low:g} to {high:g} times as fast{pools}"
 

@@ -33,6 +33,7 @@ NO_PRODUCT = re.compile(
     r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
     r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
+LOOPS = re.compile(r"triton_(?:poi|per|red)_")  # Inductor's, whatever operation they were fused for
 BY_TEMPLATE = re.compile(
     r"triton_tem_|attention|attn", re.IGNORECASE
 )  # products, whatever else is in the name
@@ -72,7 +73,7 @@ def uses_tensor_cores(kernel: str) -> bool | None:
         return False
     if ON_TENSOR_CORES.search(kernel):
         return True
-    if BY_TEMPLATE.search(kernel):
+    if BY_TEMPLATE.search(kernel) and not LOOPS.match(kernel):
         return None
     return False if NO_PRODUCT.search(kernel) or is_communication(kernel) else None
 

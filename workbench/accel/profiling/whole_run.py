@@ -125,7 +125,11 @@ def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderS
         begun = [i for i, span in enumerate(spans) if span.key == -id(loader)]
         cost_ns = 0.0
         for i, until in zip(begun, [*begun[1:], len(spans)], strict=True):
-            fetches = [span for span in spans[i + 1 : until] if span.key == spans[i + 1].key]
+            keys = [
+                span.key for span in spans[i + 1 : until] if span.key >= 0
+            ]  # of a loop's line, or the loader's id
+            key = id(loader) if id(loader) in keys else next(iter(keys), None)
+            fetches = [span for span in spans[i + 1 : until] if span.key == key]
             ends = {0, len(fetches) - 1} if fetches else set()
             cost_ns += spans[i].lasts + sum(max(0.0, fetches[k].lasts - usual[fetches[k].key]) for k in ends)
         share = cost_ns / 1e6 / recording.duration_ms if recording.duration_ms else 0.0

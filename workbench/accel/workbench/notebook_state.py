@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError, NotApplicable, in_short, of_each
+from accel.errors import AccelError, NotApplicable, of_each
 from accel.machine import Machine, read_machine
 from accel.plans.chosen import read_names
 from accel.plans.live_plan import LivePlan
@@ -151,15 +152,11 @@ class NotebookState:
         for listener in list(self._listeners):
             listener(what)
 
-    def forget_what_is_kept(self) -> str:
-        """Undo the kept plan if possible; from now on no plan is kept. Returns why undoing failed, or ""."""
-        try:
+    def forget_what_is_kept(self) -> None:
+        """Undo the kept plan as far as possible; from now on no plan is kept."""
+        with suppress(Exception):  # undoing uses the user's objects
             self.drop_live()
-        except Exception as error:  # undoing uses the user's objects
-            return in_short(error)
-        finally:
-            self._live = None
-        return ""
+        self._live = None
 
     def drop_live(self) -> None:
         if self._live is not None:

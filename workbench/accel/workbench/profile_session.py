@@ -132,9 +132,11 @@ class ProfileSession:
             try:
                 self._workbench.remember(workload, profile)
             except Exception as error:  # a kept plan asks the user's objects
-                note = f"The kept plan is undone: accel could not apply it to this cell ({in_short(error)})."
-                if in_part := self._workbench.forget_what_is_kept():
-                    note += f" Undoing it failed as well ({in_part}); restart the kernel to be rid of it."
+                self._workbench.forget_what_is_kept()
+                note = (
+                    f"Nothing is kept any more: accel could not apply the kept plan to this cell ({in_short(error)}). "
+                    "Parts of the plan may still be in effect; restart the kernel to be sure that none is."
+                )
                 profile = replace(profile, notes=(*profile.notes, note))
                 self._workbench.remember(workload, profile)
         return profile

@@ -258,10 +258,12 @@ class Relaunch:
 
     def _affordable(self, steps: int, step_s: float, deadline: float, taken: int) -> int:
         """How many warm-up steps there is time for: `steps`, or without a whole pass over the data, or no more than `taken`."""
-        left_s, each_s = WARM_UP_SHARE * (deadline - time.monotonic()), step_s * len(self._running)
-        if steps > self._usual_warm_up and steps * each_s > min(left_s, LONGEST_PASS_S):
-            steps = self._usual_warm_up
-        return steps if steps * each_s <= left_s else taken
+        left_s, variants = WARM_UP_SHARE * (deadline - time.monotonic()), len(self._running)
+        for wanted, most_s in ((steps, LONGEST_PASS_S), (self._usual_warm_up, math.inf)):
+            is_short = wanted <= self._usual_warm_up or wanted * variants * step_s <= most_s
+            if is_short and (wanted * variants - taken) * step_s <= left_s:
+                return wanted
+        return taken
 
     def _reserve_s(self, give_up_at: float) -> float:
         """What measuring those that are warm takes, amply: their steps are known from a few."""

@@ -156,12 +156,12 @@ class Stage:
 
     def take_on(self, plans: Sequence[Plan], until: float) -> None:
         """Relaunch plans that did not fit in with the others, until they are decided or the time is up."""
-        was_cut, self.deadline = self.is_cut_short, until
+        was_cut, least_s, self.deadline = self.is_cut_short, self.least_s, until
         for plan in plans:
             self._candidates[str(plan)], self.standings[str(plan)] = plan, Standing()
         self.run()
         if was_cut and not self.is_cut_short:
-            self.is_cut_short, self.left_s = True, until - time.monotonic()
+            self.is_cut_short, self.left_s, self.least_s = True, until - time.monotonic(), least_s
 
     def race(self, plans: Sequence[Plan]) -> bool:
         """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""

@@ -25,7 +25,7 @@ _SETTLE_S = 0.015  # longer than OpenMP threads spin and caches need
 _TIMED_S = 0.06
 _MOST_STEPS = 32  # of each sort: a turn stays short even where a step takes microseconds
 _LEAST_PIPELINE_S, _MOST_PIPELINE_S = 0.5, 1.5  # of timed steps whose batches are made in the background
-_LONGEST_CYCLE = 24  # steps: turns of more would leave too few rounds
+_LONGEST_CYCLE, _LONGEST_TURN_S = 24, 10.0  # steps, seconds: longer turns would leave too few rounds
 _MOST_AHEAD, _LONGEST_DRAIN_S = 64, 2.0  # batches in a thread's queue; time to use them up
 
 
@@ -97,6 +97,8 @@ class StepBlock:
         if pipeline is None:
             return cls(settle, timed)
         epoch, unit = pipeline.epoch_steps, pipeline.cycle
+        if unit * step_s > _LONGEST_TURN_S:
+            unit = max(pipeline.workers, 1)
         timed = max(timed, math.ceil(_LEAST_PIPELINE_S / step_s))
         if pipeline.has_threads:
             settle = max(settle, min(_MOST_AHEAD, math.ceil(_LONGEST_DRAIN_S / step_s)))

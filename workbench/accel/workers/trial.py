@@ -88,6 +88,8 @@ class Trial(StagedTrial[Ladder]):
                 return
             self._measured = [*self._measured, *more]
             if (stage := self._stages.get("notebook")) is not None:
+                effort = replace(stage.plan.effort, fills=self._effort.fills)
+                stage.plan = replace(stage.plan, effort=effort)
                 stage.take_on(more, self.budget.deadline)
             else:
                 self._run_stage(
@@ -95,16 +97,18 @@ class Trial(StagedTrial[Ladder]):
                 )
 
     def _decide_what_time_decides(self) -> None:
-        """Relaunch plans that are faster by the interval shown, while that may settle why they are undecided."""
-        while self.budget.is_strict and not self._stop.is_set():
-            steady = [plan for plan in self._open_because("heap") if in_steady_worker(plan)]
-            plans = [*dict.fromkeys(map(in_steady_worker, steady))] or self._open_because("starting")
-            stage = self._stages.get("steady" if steady else "notebook")
-            if not plans or stage is None or stage.least_s > self.budget.left_s:
-                return
-            stage.deadline = self.budget.deadline
-            if not stage.race(plans):
-                return
+        """Use the time left to narrow what keeps plans undecided that are faster by the interval shown.
+
+        It looks at the result once, at the end: stopping as soon as it is favourable would call too many plans faster.
+        """
+        steady = [plan for plan in self._open_because("heap") if in_steady_worker(plan)]
+        plans = [*dict.fromkeys(map(in_steady_worker, steady))] or self._open_because("starting")
+        stage = self._stages.get("steady" if steady else "notebook")
+        if not plans or stage is None or not self.budget.is_strict:
+            return
+        stage.deadline = self.budget.deadline
+        while stage.least_s <= self.budget.left_s and stage.race(plans):
+            pass
 
     def _open_because(self, because: OpenBecause) -> list[Plan]:
         rows = {plan: self._row(plan) for plan in self._measured}
@@ -182,8 +186,10 @@ class Trial(StagedTrial[Ladder]):
 
     @property
     def _effort(self) -> Effort:
-        """That of the setting; plans that were left out need the time that a last relaunch would fill."""
-        return replace(self._setting.effort, fills=False) if self._left_out else self._setting.effort
+        """That of the setting; a plan that was left out and would still fit needs the time that a last relaunch would fill."""
+        least_s = min((self._takes_s([plan]) for plan in self._left_out), default=math.inf)
+        has_room = self._takes_s(self._measured) + least_s <= self.budget.left_s
+        return replace(self._setting.effort, fills=False) if has_room else self._setting.effort
 
     @property
     def _has_time_for_both(self) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 FEWEST_UPDATES = 2
-LOOKED_THROUGH = (
-    3  # updates after which accel looks at the gradient's values: `p.grad.data.zero_()` leaves no other sign
-)
+# Updates after which accel looks at the gradient's values, before each backward pass: `p.grad.data.zero_()` leaves no other sign.
+LOOKED_THROUGH, MOST_LOOKS = 3, 64
 
 
 def _silently(look: Callable[..., None]) -> Callable[..., None]:
@@ -41,12 +40,17 @@ class GradientWatch:
         self._is_cleared = self._adds = False  # since the last update began
         self._has_values: list[
             Any
-        ] = []  # whether the gradient was more than zeros after an update; read when the run is over
+        ] = []  # whether the gradient was more than zeros; read when the run is over
 
     @property
     def never_clears(self) -> bool:
         """Whether the optimizer made several updates and nothing cleared the gradient between them. Waits for the GPU."""
-        return self.updates >= FEWEST_UPDATES and not self.clears and all(map(bool, self._has_values))
+        if self.updates < FEWEST_UPDATES or self.clears:
+            return False
+        try:
+            return all(map(bool, self._has_values))
+        except RuntimeError:  # an error of the GPU, which the cell itself has met or will meet
+            return False
 
     @_silently
     def cleared(self, optimizer: Any) -> None:
@@ -58,7 +62,7 @@ class GradientWatch:
         """A backward pass is about to add to the gradients."""
         if self._parameter is not None and not self._is_cleared:
             self._is_cleared = self._seen != _state(self._parameter)
-            if not self._is_cleared and len(self._has_values) < min(self.updates, LOOKED_THROUGH):
+            if not self._is_cleared and self.updates <= LOOKED_THROUGH and len(self._has_values) < MOST_LOOKS:
                 self._look()
 
     @_silently

@@ -117,9 +117,8 @@ class PhaseRecord:
         self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
         self.gradients = GradientWatch()
         self.nodes_before = 0  # nodes that autograd had recorded when the run began
-        self.loader_workers = self.loader_passes = (
-            0  # the most worker processes of a loader that was read; iterators made
-        )
+        self.loader_workers = 0  # the most worker processes of a loader that was read
+        self.steps_at_passes: list[int] = []  # steps that were over each time a loader's iterator was made
         self.first_optimizer: Any = (
             None  # whose steps are the training's: the first that steps, until one built later does
         )
@@ -217,7 +216,7 @@ class PhaseRecord:
 
     def note_pass(self, loader: Any) -> None:
         """A loader is about to be read, perhaps by worker processes."""
-        self.loader_passes += 1
+        self.steps_at_passes.append(self.boundaries)
         count = attributes_of(loader).get("num_workers")
         self.loader_workers = max(self.loader_workers, count if isinstance(count, int) else 0)
 
