@@ -61,7 +61,7 @@ def test_a_fault_is_told_however_little_it_gains():
 def test_a_fault_is_told_with_its_prediction_only_where_that_is_a_gain(kind, predicted, is_shown):
     prediction = Prediction(*predicted)
     (fault,) = shown(finding(kind, 0.05, prediction))
-    assert fault.prediction == (prediction if is_shown else None)
+    assert (fault.prediction is not None) == is_shown
     assert bool(fault.predicted) == is_shown
 
 

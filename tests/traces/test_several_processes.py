@@ -91,7 +91,7 @@ def test_a_process_that_did_hardly_any_work_is_left_out_and_counted(tmp_path, la
     note = f"Left out: {said} that did less than 1.0 % of the busiest one's work."
     assert isinstance(report, TraceProfile) == (large == 1)
     assert report.rows == plain.rows
-    assert [found for found in report.notes if "busiest process" in found] == [
+    assert [found for found in report.notes if "busiest one" in found] == [
         note if large == 1 else f"Rank 0: {note}"
     ]
 

@@ -37,6 +37,7 @@ from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.memory_bound_elementwise import memory_bound_elementwise
 from accel.diagnosis.narrowed_workers import narrowed_workers
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
+from accel.diagnosis.predicting import share_without_marks, without_marks
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
 from accel.diagnosis.recomputed_forward import recomputed_forward
@@ -133,6 +134,8 @@ def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
         with suppress(NotKnown):
             if (finding := rule(evidence)) is not None:
                 found.append(finding)
+    unmarked = share_without_marks(evidence)
+    found = [replace(each, prediction=without_marks(each.prediction, unmarked)) for each in found]
     worth = [
         each for each in found if each.kind in HYGIENE or (each.share >= LEAST_SHARE and _may_gain(each))
     ]

@@ -33,6 +33,7 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         prediction=amdahl(
             f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at the most",
             Part(share, 1.0, 2.0, GONE),
+            Part(max(0.0, _after_backward(evidence) - share), 1.0, 1.0, GONE),
         ),
         suggests=(),
         remedy="Send less: register_comm_hook(None, bf16_compress_hook) halves the bytes, accumulating over more "
@@ -42,6 +43,16 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         "be profiled. With few large layers the last bucket cannot be hidden.",
         details={"communication_ms": ms, "exposed_ms": exposed_ms},
     )  # fmt: skip
+
+
+def _after_backward(evidence: Evidence) -> float:
+    """Share of the step between a backward pass and what follows, where the loop may wait for collectives of its own.
+
+    On a CPU their operations do not show how long waking their threads takes; a GPU's kernels do.
+    """
+    if evidence.device is not None:
+        return 0.0
+    return sum(phase.share for phase in evidence.profile.phases if phase.name.startswith("backward → "))
 
 
 def _on_gpu(evidence: Evidence) -> tuple[float, float, float, str] | None:

@@ -12,6 +12,10 @@ from accel.units import percent
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
+# Reducing costs more than its operations show: with one rank on two cores, forward and backward of small models were up to 1.25
+# times as fast without it.
+UNSEEN = (1.0, 1.05, 1.25)
+
 
 def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
     """Several backward passes a step, and more than one of them starts an all-reduce."""
@@ -39,6 +43,7 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
             f"{percent(needless)} of the reductions go: {percent(exposed)} of the step, or at the most, where they held up "
             f"computing beside them, {percent(max(exposed, whole))}",
             Part(exposed, 2.0, GONE, GONE), Part(max(0.0, whole - exposed), 1.0, 1.0, GONE),
+            Part(evidence.share("forward", "backward"), *UNSEEN),
         ),
         suggests=(),
         remedy=f"Run all micro-batches but the last of a step in `with {name}.no_sync():`, forward and backward both.",

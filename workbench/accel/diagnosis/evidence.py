@@ -93,6 +93,11 @@ class Evidence:
         """Their time per step, in ms."""
         return sum(phase.ms for phase in self.profile.phases if phase.name in phases)
 
+    def of_cell(self, ms: float) -> float:
+        """Its share of the cell's time without what torch.profiler added to that."""
+        timing = self.profile.timing
+        return min(0.99, ms / max(timing.cell_ms - timing.added_ms, 1e-9))
+
     def rows(self, wanted: Callable[[OpRow], bool]) -> tuple[OpRow, ...]:
         """The finest rows (phase, module, operation) that are wanted, most expensive first; none if `is_disturbed`."""
         return () if self.is_disturbed else tuple(row for row in self.profile.rows if wanted(row))

@@ -23,7 +23,7 @@ def gradients_in_validation(evidence: Evidence) -> Finding | None:
     unused = evidence.profile.whole_run.unused_forwards
     if not unused or "no_grad_validation" in evidence.live:
         return None
-    share = min(1.0, sum(each.share for each in unused))
+    share = evidence.of_cell(sum(each.ms for each in unused))
     first, calls = unused[0], sum(each.calls for each in unused)
     in_cell = [each.line for each in unused if each.filename == evidence.workload.filename]
     mode = "" if first.was_training else " in eval mode, which does not switch gradients off,"

@@ -41,7 +41,7 @@ def _rest(loader: Any) -> int | None:
 
 
 def _finding(evidence: Evidence, name: str, loader: Any, rest: int, ms: float, reason: str) -> Finding:
-    share = min(0.99, ms / evidence.profile.timing.cell_ms)
+    share = evidence.of_cell(ms)
     return Finding(
         kind="last_batch_recompiles",
         title=f"The last batch is smaller and compiles again: {percent(share)} of the cell",

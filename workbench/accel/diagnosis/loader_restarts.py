@@ -25,8 +25,7 @@ def loader_restarts(evidence: Evidence) -> Finding | None:
     if not again:
         return None
     worst = max(again, key=lambda start: start.ms)
-    needless = (worst.starts - 1) / worst.starts
-    share = min(0.95, worst.share * needless)
+    share = evidence.of_cell(worst.ms * (worst.starts - 1) / worst.starts)
     return Finding(
         kind="loader_restarts",
         title=f"Worker processes are started {worst.starts} times: {percent(share)} of the cell",

@@ -64,7 +64,7 @@ def _share(evidence: Evidence, compilation: Compilation, times: int) -> float:
     late_ms = sum(ms for _, ms in evidence.profile.whole_run.late_compiling)
     if not late_ms:
         late_ms = compilation.compile_s * 1e3 * times / max(compilation.graphs, times)
-    return min(0.99, late_ms / evidence.profile.timing.cell_ms)
+    return evidence.of_cell(late_ms)
 
 
 def _told(again: Recompilation) -> str:

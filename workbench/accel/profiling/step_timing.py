@@ -49,7 +49,8 @@ class StepTiming:
     `times_ms` are the raw times that `step_ms` is the median of, in order. What was left out is counted: warm-up and
     profiled steps of times and shares, unusually slow ones (`outlier_steps`) of the shares. `unit` is "batch" for a
     cell that only runs forward. `is_under_profiler`: there were no others, so the times include the profiler's cost.
-    `each_step` are the first 2,000 steps, those that were left out included.
+    `each_step` are the first 2,000 steps, those that were left out included. `added_ms` is about what torch.profiler added to the
+    cell: its profiled steps as far as they were longer than the others.
     """
 
     times_ms: tuple[float, ...]
@@ -63,6 +64,7 @@ class StepTiming:
     cell_ms: float
     each_step: tuple[OneStep, ...] = ()
     whole: Literal["cell", "trace"] = "cell"  # what was timed, for a run without steps
+    added_ms: float = 0.0
     samples_per_s: float | None = (
         None  # over the steps of the shares: what they trained on, by the time they took
     )
@@ -108,9 +110,18 @@ def read_timing(recording: Recording, window_ns: tuple[int, int] | None) -> Step
         is_under_profiler=any(step.is_profiled for step in timed),
         includes_warmup=any(step.is_warm_up for step in timed),
         cell_ms=recording.duration_ms,
+        added_ms=_added_ms(steps.steps, timed),
         each_step=_one_by_one(steps.steps[:MOST_STEPS]),
         samples_per_s=_samples_per_s(timed),
     )
+
+
+def _added_ms(steps: Sequence[Step], timed: Sequence[Step]) -> float:
+    profiled = [step.duration_ns / 1e6 for step in steps if step.is_profiled and step not in timed]
+    if not profiled:
+        return 0.0
+    usual_ms = median(step.duration_ns for step in timed) / 1e6
+    return max(0.0, sum(profiled) - len(profiled) * usual_ms)
 
 
 def _one_by_one(steps: Sequence[Step]) -> tuple[OneStep, ...]:

@@ -191,10 +191,10 @@ def _kernel_cells(kernel: KernelTotal) -> tuple[str, ...]:
 
 
 def _launched_by(kernel: KernelTotal) -> str:
-    """What launched most of the kernel's time, and the number of other launch sites."""
+    """What launched most of the kernel's time, and the number of other callers."""
     most, *others = kernel.rows
     said = " · ".join(part for part in (most.op, most.module, phase_words(most.phase)) if part)
-    return f"{said} (and {counted(len(others), 'other launch site')})" if others else said
+    return f"{said} (and {counted(len(others), 'other caller')})" if others else said
 
 
 def _kernel_name(row: KernelTotal) -> str:
