@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from accel.errors import AccelError, UnknownName
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workbench.held_out_data import find_held_out, steps_of_pass
+from accel.workbench.trial_start import load_for, packed
+from accel.workers.step_block import Pipeline
 
 SETUP = """
 import torch
@@ -173,6 +176,7 @@ def train(epochs):
             optimizer.step()
 train({epochs})
 """
+AND_VALIDATED = "            optimizer.step()\n        for x, y in DataLoader(data, batch_size=4):\n            model(x)\n"
 
 
 @pytest.mark.parametrize(
@@ -185,12 +189,51 @@ train({epochs})
         (ACCUMULATING.replace("% 3 == 2", "% 2"), 2),
         (IN_A_FUNCTION.format(made="own", epochs=3), 4),
         (IN_A_FUNCTION.format(made="own", epochs=1), 4),
+        (IN_A_FUNCTION.format(made="own", epochs=3).replace("            optimizer.step()\n", AND_VALIDATED), 4),
         (CELL.replace("in loader", "in [(torch.randn(8, 4), torch.ones(8).long())] * 5"), 0),
     ],
     ids=[
-        "known", "in part", "three epochs", "rest", "accumulating", "gone", "gone after one epoch", "by hand"
+        "known", "in part", "three epochs", "rest", "accumulating", "gone", "gone after one epoch", "validated", "by hand"
     ],
 )  # fmt: skip
 def test_steps_of_a_whole_pass_are_known_also_where_the_loader_is_gone(profiled, cell, steps):
     bench = profiled(cell=cell)
     assert steps_of_pass(bench.workload, bench.training_loader) == steps
+
+
+IN_A_THREAD = """
+import queue, threading
+class Ahead:
+    def __init__(self, source):
+        self.source = source
+    def __iter__(self):
+        ready = queue.Queue(2)
+        def fill():
+            for batch in self.source:
+                ready.put(batch)
+            ready.put(None)
+        threading.Thread(target=fill).start()
+        yield from iter(ready.get, None)
+"""
+BY_A_POOL = """
+from concurrent.futures import ThreadPoolExecutor
+def ahead(source):
+    batches, pool = iter(source), ThreadPoolExecutor(1)
+    waiting = pool.submit(next, batches, None)
+    while (batch := waiting.result()) is not None:
+        waiting = pool.submit(next, batches, None)
+        yield batch
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "taken", "is_ahead"),
+    [("", "loader", False), (IN_A_THREAD, "Ahead(loader)", True), (BY_A_POOL, "ahead(loader)", True)],
+)
+def test_batches_that_a_thread_of_the_users_fetches_are_made_ahead(profiled, setup, taken, is_ahead):
+    bench = profiled(setup, CELL.replace("in loader", f"in {taken}"))
+    parcel, _ = packed(bench, bench.workload)
+    load = load_for(parcel, bench.workload, bench.training_loader)
+    assert load.makes_ahead is is_ahead
+    pipeline = Pipeline.of([Plan.parse("channels_last")], load)
+    assert (pipeline is not None and pipeline.has_threads) is is_ahead

@@ -113,10 +113,7 @@ def test_a_kernel_of_many_operations_is_in_the_list_once_with_their_number(real_
     many = [("shared_kernel", 10)] * 12 + [(f"gemm{i}", 30) for i in range(9)]
     profile = with_kernels(real_profile, *many)
     (line,) = [line for line in DEVICES.text(profile) if "shared_kernel" in line]
-    assert (
-        " ".join(line.split())
-        == "31 % 0.12 ms shared_kernel · aten::op0 · Forward (and 11 other callers)"
-    )
+    assert " ".join(line.split()) == "31 % 0.12 ms shared_kernel · aten::op0 · Forward (and 11 other callers)"
     assert sum("gemm" in line for line in DEVICES.text(profile)) == 7
     assert html_of(profile).count("shared_kernel") == 1
     assert "(and 11 other callers)" in html_of(profile)

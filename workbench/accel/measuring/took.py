@@ -49,10 +49,7 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
     return shown.relaunches * max(half / enough, 1.0) ** 2 * relaunch_s
 
 
-BEYOND_TIME = (
-    "heap",
-    "starting",
-)  # reasons why a plan is open that longer trials do not remove by themselves
+BEYOND_TIME = ("heap", "starting")  # reasons that a longer trial does not remove by itself
 
 
 def advice_for(

@@ -111,7 +111,9 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
         pass_steps=steps_of_pass(workload, training),
-        makes_ahead=workers_gone > 0 or any(map(makes_ahead, loaders)),
+        makes_ahead=workers_gone > 0
+        or any(map(makes_ahead, loaders))
+        or (seen is not None and seen.fetches_in_threads),
         loader_workers=max([workers_gone, *(getattr(loader, "num_workers", 0) for loader in loaders)]),
     )
 

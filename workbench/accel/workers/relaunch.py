@@ -54,7 +54,7 @@ RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one d
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
 LONGEST_PASS_S = (
-    30.0  # for reading the training data once in each variant, before a plan is timed that caches data
+    30.0  # for reading the training data once in each variant, before a plan that caches it is timed
 )
 WATCHED_S, MOST_WATCHED = 0.1, 6  # memory: so long, or so many steps, beyond the two that it takes
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little

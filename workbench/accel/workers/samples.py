@@ -20,9 +20,7 @@ class Samples:
     warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
     warm_up_steps: int = 0
     warm_step_s: float = 0.0
-    epoch_steps: int = (
-        0  # from one start of the loader's workers to the next; 0 if unknown, or if nothing is made ahead
-    )
+    epoch_steps: int = 0  # from one start of the loader's workers to the next; 0 if unknown
     pass_steps: int = 0  # in one whole pass over the training data; 0 if unknown
     baseline_workers: int = 0  # worker processes that the cell's own loader starts
     times_epochs: bool = False  # each of these rounds is whole epochs

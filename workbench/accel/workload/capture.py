@@ -125,7 +125,7 @@ class CellCapture:
         conditions = replace(
             marks.conditions or read_conditions(), autocast=autocast, never_clears=marks.gradients.never_clears,
             step_nodes=(marks.nodes_before, *(note.nodes for note in marks.boundary_notes))[-MOST_STEP_NODES:],
-            loader_workers=marks.loader_workers,
+            loader_workers=marks.loader_workers, fetches_in_threads=marks.fetches_in_threads,
             loader_passes=len({steps for steps in marks.steps_at_passes if steps < marks.boundaries}),
         )  # fmt: skip
         roles = roles_of(

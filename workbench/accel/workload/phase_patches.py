@@ -201,6 +201,7 @@ def _loader_next(loader_of: dict[int, int], marks: PhaseRecord, original: Functi
     @functools.wraps(original)
     def next_batch(self: Any) -> Any:
         if get_ident() != marks.thread:
+            marks.fetches_in_threads |= marks.thread != -1
             return original(self)
         if "data" in marks.open:
             marks.events += (

@@ -31,7 +31,7 @@ class RunConditions:
     system has no masks. `autocast` are the (device, format) pairs of each autocast under which autograd recorded something.
     `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
     ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read,
-    `loader_passes` how often it began to read one and trained on it.
+    `loader_passes` how often it began to read one and trained on it. `fetches_in_threads`: another thread read a loader.
     """
 
     threads: int
@@ -48,6 +48,7 @@ class RunConditions:
     step_nodes: tuple[int, ...] = ()
     loader_workers: int = 0
     loader_passes: int = 0
+    fetches_in_threads: bool = False
 
 
 def read_conditions() -> RunConditions:

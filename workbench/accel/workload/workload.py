@@ -108,7 +108,10 @@ class Workload:
         if (
             seen is not None and seen_before is not None
         ):  # a kept plan enters autocast itself, and starts workers
-            seen = replace(seen, autocast=seen_before.autocast, loader_workers=seen_before.loader_workers)
+            seen = replace(
+                seen, autocast=seen_before.autocast, loader_workers=seen_before.loader_workers,
+                fetches_in_threads=seen_before.fetches_in_threads,
+            )  # fmt: skip
         return replace(
             self,
             accumulation=batches.accumulation,
