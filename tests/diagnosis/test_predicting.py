@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.diagnosis.predicting import (
+    GONE,
+    LEAST_UNMARKED,
+    Part,
+    amdahl,
+    share_without_marks,
+    without_marks,
+)
+from accel.profiling.findings import Prediction
+from tests.diagnosis.making import by_hand
 
 factors = st.lists(st.floats(0.2, 50), min_size=3, max_size=3).map(sorted)
 
@@ -50,3 +59,23 @@ def test_what_is_nearly_all_of_the_step_is_not_predicted_to_be_all_of_it(share):
     prediction = amdahl("", Part(share, 2.0, GONE, GONE))
     assert prediction.ratio == pytest.approx(1 / (1 - share))
     assert prediction.high == pytest.approx(1 / (1 - share) / 0.9)
+
+
+@pytest.mark.parametrize(("step_ms", "most"), [(1000.0, 1.002), (2.0, 1.2), (0.1, 2.0)])
+def test_hooks_take_a_larger_part_of_a_shorter_step(step_ms, most):
+    evidence = by_hand({"data": 0.5, "forward": 0.2, "backward": 0.2, "optimizer": 0.1}, step_ms=step_ms)
+    unmarked = share_without_marks(evidence)
+    predicted = amdahl("", Part(0.5, 1.0, 2.0, GONE))
+    corrected = without_marks(predicted, unmarked)
+    assert LEAST_UNMARKED <= unmarked < 1
+    assert (corrected.ratio, corrected.low) == (predicted.ratio, predicted.low)
+    assert corrected.high / predicted.high > 1
+    assert 1 / unmarked < most or unmarked == LEAST_UNMARKED
+
+
+@pytest.mark.parametrize(
+    "predicted",
+    [None, Prediction(2.0, 1.5, 4.0, "for 4 times the samples"), amdahl("", Part(0.5, 1, 2, 4), of="cell")],
+)
+def test_what_no_share_of_a_step_was_taken_for_keeps_its_upper_end(predicted):
+    assert without_marks(predicted, 0.8) == predicted

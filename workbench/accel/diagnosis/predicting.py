@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 GONE = float("inf")
+AMDAHL = "Amdahl: "  # begins the basis of what this law predicts
 SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, upwards at most 10 % of the rest
 
 
@@ -50,7 +51,7 @@ def amdahl(basis: str, *parts: Part, of: Literal["step", "cell"] = "step") -> Pr
 
     left = [_left([(part.share, getattr(part, level)) for part in parts], sure=sure) for level, sure in _ENDS]
     longest, expected, shortest = left
-    return Prediction(_inverse(expected), _inverse(longest), _inverse(shortest), f"Amdahl: {basis}", of)
+    return Prediction(_inverse(expected), _inverse(longest), _inverse(shortest), AMDAHL + basis, of)
 
 
 _ENDS = (("low", 1.0 - SHARE_ERROR), ("factor", 1.0), ("high", 1.0 + SHARE_ERROR))
@@ -89,12 +90,12 @@ def share_without_marks(evidence: Evidence) -> float:
 
 
 def without_marks(predicted: Prediction | None, unmarked: float) -> Prediction | None:
-    """The prediction with an upper end for a step without marks, of which what goes is a larger share.
+    """The prediction by Amdahl's law with an upper end for a step without marks, of which what goes is a larger share.
 
-    >>> str(without_marks(Prediction(1.3, 1.0, 2.0), unmarked=0.9))
-    '1.30× [1.00, 2.25]'
+    >>> str(without_marks(amdahl("", Part(0.5, 1.0, 2.0, 2.0)), unmarked=0.9))
+    '1.33× [1.00, 1.44]'
     """
-    if predicted is None or predicted.of == "cell" or predicted.high <= 1:
+    if predicted is None or predicted.of == "cell" or not predicted.basis.startswith(AMDAHL):
         return predicted
     left = 1.0 - (1.0 - 1.0 / predicted.high) / unmarked
     return replace(predicted, high=max(predicted.high, _inverse(left)))
