@@ -117,7 +117,11 @@ def read_timing(recording: Recording, window_ns: tuple[int, int] | None) -> Step
 
 
 def _added_ms(steps: Sequence[Step], timed: Sequence[Step]) -> float:
-    profiled = [step.duration_ns / 1e6 for step in steps if step.is_profiled and step not in timed]
+    profiled = [
+        step.duration_ns / 1e6
+        for step in steps
+        if step.is_profiled and not step.has_compiled and step not in timed
+    ]
     if not profiled:
         return 0.0
     usual_ms = median(step.duration_ns for step in timed) / 1e6
