@@ -63,7 +63,9 @@ def test_times_come_from_steps_free_of_warm_up_and_profiler(profile_cell):
     profile = profile_cell(TRAIN)
     assert profile.steps == 12 - 7
     assert (profile.timing.warmup_steps, profile.timing.profiled_steps) == (1, 6)
-    assert 0 < profile.timing.added_ms < profile.timing.cell_ms - profile.steps * profile.timing.spread_ms[0] / 2
+    assert (
+        0 < profile.timing.added_ms < profile.timing.cell_ms - profile.steps * profile.timing.spread_ms[0] / 2
+    )
     assert profile.profiled_steps == 5
     assert not profile.timing.is_under_profiler
     low, high = profile.spread_ms

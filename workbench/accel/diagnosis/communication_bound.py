@@ -31,7 +31,7 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         share=share,
         evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing else: {exposed_ms:.3g} ms, {percent(share)} of the step"),
         prediction=amdahl(
-            f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at the most",
+            f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at most",
             Part(share, 1.0, 2.0, GONE),
             Part(max(0.0, _after_backward(evidence) - share), 1.0, 1.0, GONE),
         ),
@@ -48,7 +48,7 @@ def communication_bound(evidence: Evidence) -> Finding | None:
 def _after_backward(evidence: Evidence) -> float:
     """Share of the step between a backward pass and what follows, where the loop may wait for collectives of its own.
 
-    On a CPU their operations do not show how long waking their threads takes; a GPU's kernels do.
+    On a CPU the waking of the collectives' threads appears in no operation; a GPU's kernels contain it.
     """
     if evidence.device is not None:
         return 0.0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PINNED = (1.0, 2.5, GONE)
 PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.0, 2.0, GONE)
+AS_ONE = (1.0, 2.0, GONE)  # many tiny copies, each of which takes the time of its call
 IN_CACHES = (1.0, 1.0, 1.02)  # the rest of the step, which keeps more of the caches to itself
 LEAST_BYTES = 4096  # per copy; a smaller one is no faster from pinned memory: the call itself takes the time
 
@@ -39,6 +40,7 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     memory = {copy.memory for copy in _to_device(device)} if device else set()
     is_pinned = memory == {"pinned"}
     factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
+    factors = AS_ONE if are_tiny else factors
     beside = "as one" if are_tiny else "during computation" if is_pinned else "pinned and during computation"
     how = beside if is_gpu else "done once for the whole data set"
     return Finding(

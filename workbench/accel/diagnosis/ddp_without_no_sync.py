@@ -43,7 +43,7 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
             f"{percent(needless)} of the reductions go: {percent(exposed)} of the step, or at the most, where they held up "
             f"computing beside them, {percent(max(exposed, whole))}",
             Part(exposed, 2.0, GONE, GONE), Part(max(0.0, whole - exposed), 1.0, 1.0, GONE),
-            Part(evidence.share("forward", "backward"), *UNSEEN),
+            Part(max(0.0, evidence.share("forward", "backward") - whole) * (evidence.device is None), *UNSEEN),
         ),
         suggests=(),
         remedy=f"Run all micro-batches but the last of a step in `with {name}.no_sync():`, forward and backward both.",

@@ -22,8 +22,7 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 BY_BATCH = (3.0, 15.0, GONE)
 
 AS_QUICK = (0.6, 1.3)  # assumed ratio: time to make a batch in the training process over time in a worker
-LEAST_WITHOUT = 1.1  # assumed: less may be an error of the estimate
-# How much faster the rest of a step is whose batch is not made between two steps: 1.1 to 1.15 times, on two MLPs.
+# Speed-up of the rest of the step once the batch is no longer made between two steps: 1.1 to 1.15, on two MLPs on a CPU.
 IN_CACHES = (1.0, 1.0, 1.2)
 LEAST_IN_THE_LOOP = 0.2  # assumed share of the step; logging or an LR scheduler alone may take less
 
@@ -78,7 +77,7 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
         prediction=amdahl(
             f"fetching and loop code before forward, {percent(share)} of the step, is halved or vanishes; the rest may find "
             "more of its data in the caches",
-            Part(share, 1.0, 2.0, GONE), Part(1.0 - share, *IN_CACHES),
+            Part(share, 1.0, 2.0, GONE), Part(0.0 if evidence.on_gpu else 1.0 - share, *IN_CACHES),
         ),
         suggests=(),
         remedy=f"If this code makes the batch, {by_workers}; otherwise run it less often.",
@@ -134,23 +133,21 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 
 
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
-    """Advice where making each batch in the training process would take less time than waiting for it does."""
+    """Advice where the step waits longer for a batch than a worker took to make it."""
     made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
-    if not loader.num_workers or not made_ms:
+    if not loader.num_workers or not 0 < made_ms < waits_ms:
         return None
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
-    alone = min(
-        1.0, evidence.machine.usable_cores / (loader.num_workers + 1)
-    )  # of the time with workers on every core
     quickest, longest = AS_QUICK
+    crowded = min(
+        1.0, evidence.machine.usable_cores / (loader.num_workers + 1)
+    )  # of each process' time, at the least
     prediction = Prediction(
-        step_ms / (alone**0.5 * (rest_ms + made_ms)),
+        step_ms / (rest_ms + made_ms),
         step_ms / (rest_ms + longest * made_ms),
-        step_ms / (alone * (rest_ms + quickest * made_ms)),
+        step_ms / ((rest_ms if evidence.on_gpu else crowded * rest_ms) + crowded * quickest * made_ms),
         f"a worker makes a step's data in {milliseconds(made_ms)}; the step waits {milliseconds(waits_ms)} for it",
     )
-    if prediction.ratio < LEAST_WITHOUT:
-        return None
     is_ours = "loader_workers" in evidence.live
     return ("Waiting for a batch from a worker takes longer than making one in the training process would.", prediction,
             () if is_ours else ("loader_workers(n=0)",),

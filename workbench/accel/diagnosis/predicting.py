@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 GONE = float("inf")
-AMDAHL = "Amdahl: "  # begins the basis of what this law predicts
+AMDAHL = "Amdahl: "  # prefix of `Prediction.basis` where Amdahl's law was used
 SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, upwards at most 10 % of the rest
 
 
@@ -90,15 +90,18 @@ def share_without_marks(evidence: Evidence) -> float:
 
 
 def without_marks(predicted: Prediction | None, unmarked: float) -> Prediction | None:
-    """The prediction by Amdahl's law with an upper end for a step without marks, of which what goes is a larger share.
+    """Raise the upper end: without accel's hooks the step is shorter, so what goes is a larger share of it.
 
     >>> str(without_marks(amdahl("", Part(0.5, 1.0, 2.0, 2.0)), unmarked=0.9))
     '1.33× [1.00, 1.44]'
     """
     if predicted is None or predicted.of == "cell" or not predicted.basis.startswith(AMDAHL):
         return predicted
-    left = 1.0 - (1.0 - 1.0 / predicted.high) / unmarked
-    return replace(predicted, high=max(predicted.high, _inverse(left)))
+    left = 1.0 / predicted.high
+    without = max(
+        1.0 - (1.0 - left) / unmarked, left / 2
+    )  # a part that is nearly all of a step is not all of it
+    return replace(predicted, high=max(predicted.high, _inverse(without)))
 
 
 def most_at_peak(evidence: Evidence, wanted: Callable[[str], bool], dtype: str) -> float:

@@ -54,8 +54,8 @@ def kernel_share(evidence: Evidence, *, on_any_cores: bool = False) -> float:
 
 # Ratios of CPU time, NCHW over channels-last, on one core of an AMD EPYC with avx512_bf16, torch 2.14, 32 to 256 channels
 # of 8×8 to 32×32 in batches of 16 and 64: pooling forward 6 to 25, batch normalisation forward 3.3 to 4.1 (vectorised over
-# channels, which NCHW kernels are not); backward 0.4 to 2.6, with no clear direction. Where images were converted on their way
-# as well, a step gained less than these ratios say, so the ranges begin lower.
+# channels, which NCHW kernels are not); backward 0.4 to 2.6, with no clear direction. In steps
+# that also convert their images the gain was smaller, so the ranges begin lower.
 POOLING = (2.5, 9.0, 25.0)
 NORMALISATION = (1.5, 3.0, 4.3)
 BACKWARD = (0.7, 1.0, 2.0)

@@ -34,9 +34,13 @@ def recomputed_forward(evidence: Evidence) -> Finding | None:
             f"checkpointed modules run again in backward: {evidence.ms('recompute'):.3g} ms a step{free}",
         ),
         prediction=amdahl(
-            f"at least half of the recomputation, {percent(share)} of the step, goes away, and hooks in forward and backward",
+            f"half to all of the recomputation, {percent(share)} of the step, goes away; on a CPU forward and backward also lose "
+            "its hooks",
             Part(share, *FACTORS),
-            Part(evidence.share("forward", "backward"), *OTHERS),
+            Part(
+                0.0 if evidence.is_of_trace or evidence.on_gpu else evidence.share("forward", "backward"),
+                *OTHERS,
+            ),
         ),
         suggests=(),
         remedy="Remove checkpoint() (Hugging Face: model.gradient_checkpointing_disable()), or checkpoint fewer blocks.",

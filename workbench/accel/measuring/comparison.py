@@ -143,8 +143,9 @@ class Comparison:
     how_to_keep: str = ""
     """What to do to have the plan where `%accel keep` cannot take it into this process; empty where it can."""
     open_because: OpenBecause = ""
-    """Why the plan is undecided although the interval shown lies above 1; empty otherwise. `heap`: it may be slower in a process
-    that holds memory, as the notebook does. `starting`: starting its workers may cost more than it gains."""
+    """Why the plan is undecided whatever its interval; empty otherwise. `heap`: it may be slower in a process that holds memory,
+    as the notebook does (`heap not measured`: that was not measured). `starting`: starting its workers may cost more than it
+    gains. `first epoch`: it gains from the second epoch on, and no step was in that."""
     time_decides: bool = False
     """Whether more relaunches may decide what is open for that reason."""
 

@@ -49,7 +49,7 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
     return shown.relaunches * max(half / enough, 1.0) ** 2 * relaunch_s
 
 
-BEYOND_TIME = ("heap", "starting")  # reasons that a longer trial does not remove by itself
+BEYOND_TIME = ("heap", "starting", "first epoch")  # reasons that a longer trial does not remove by itself
 
 
 def advice_for(
@@ -76,7 +76,8 @@ def advice_for(
         return _beyond_time(undecided)
     undecided = open_to_time
     command = command or " ".join(["%accel try", *(row.plan for row in undecided)])
-    shown, more_s = [row.shown for row in undecided], 1.01 * budget_s
+    shown = [row.steady if row.open_because == "heap" and row.steady else row.shown for row in undecided]
+    more_s, may = 1.01 * budget_s, "may" if any(row.open_because for row in undecided) else "is likely to"
     if None in shown:
         return f"{command} --budget-s {nice(max(least_s, 2 * spent_s, more_s))} is likely to give an answer."
     needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
@@ -85,7 +86,7 @@ def advice_for(
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
     what = "it" if len(undecided) == 1 else "what is undecided"
-    return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} is likely to decide {what}."
+    return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} {may} decide {what}."
 
 
 def _beyond_time(undecided: Sequence[Comparison]) -> str:
@@ -93,10 +94,12 @@ def _beyond_time(undecided: Sequence[Comparison]) -> str:
     here = [row.plan for row in undecided if row.may_be_slower_here and not row.has_own_allocator]
     if here:
         plans = " ".join(f"{plan}+steady_allocator" for plan in here)
-        why = "A longer trial cannot show how this notebook's heap behaves; with a steady allocator that does not matter"
+        why = "A longer trial cannot show how this notebook's heap behaves; a steady allocator makes it irrelevant"
         return f"{why}: %accel try {plans}."
     if any(row.may_be_slower_here for row in undecided):
         return "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again."
+    if any(row.open_because == "first epoch" for row in undecided):
+        return "A trial does not get beyond the first epoch here. Keep the plan, and compare the time of whole epochs."
     return (
         "A longer trial cannot show what it costs to start workers in each epoch. Try the plan with persistent=True, so that "
         "workers start only once."

@@ -34,9 +34,8 @@ NO_PRODUCT = re.compile(
     r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
 LOOPS = re.compile(r"triton_(?:poi|per|red)_")  # Inductor's, whatever operation they were fused for
-BY_TEMPLATE = re.compile(
-    r"triton_tem_|attention|attn", re.IGNORECASE
-)  # products, whatever else is in the name
+# Kernels that multiply, even if their names also contain softmax or a norm.
+BY_TEMPLATE = re.compile(r"triton_tem_|attention|attn", re.IGNORECASE)
 # What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, libraries of expert parallelism (DeepEP, Mooncake,
 # MORI, PPLX) and torch's symmetric memory; kernels of one GPU reduce over a warp or a block.
 COMMUNICATION = re.compile(

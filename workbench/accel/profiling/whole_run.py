@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class UnusedForward:
     """A line that calls a model with gradients on, and no backward follows: mostly validation without `no_grad()`.
 
-    `ms` is of all `calls` together, `share` of the whole cell's time.
+    `ms` is of all `calls` together.
     """
 
     filename: str
@@ -28,19 +28,17 @@ class UnusedForward:
     function: str  # "<module>" for the cell's own level
     calls: int
     ms: float
-    share: float
     was_training: bool
 
 
 @dataclass(frozen=True)
 class LoaderStart:
-    """Starting and ending a loader's worker processes: how often, and how much longer than fetching batches, together."""
+    """How often a loader's workers started and ended, and the total time beyond ordinary fetches."""
 
     loader: str
     workers: int
     starts: int
     ms: float
-    share: float  # of the cell
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
     return WholeRun(
         conditions=recording.conditions,
         page_faults_per_step=_page_faults(recording.notes),
-        unused_forwards=unused_forwards(recording.forward_calls, recording.marks, recording.duration_ms),
+        unused_forwards=unused_forwards(recording.forward_calls, recording.marks),
         loader_starts=tuple(_loader_starts(recording, workload)),
         late_compiling=tuple(
             (number, max(0.0, step.duration_ns / 1e6 - steps.median_ms))
@@ -98,16 +96,13 @@ def _page_faults(notes: Sequence[BoundaryNote]) -> float | None:
     return float(median(taken)) if taken else None
 
 
-def unused_forwards(
-    calls: Sequence[ForwardCall], marks: Sequence[Mark], cell_ms: float
-) -> tuple[UnusedForward, ...]:
+def unused_forwards(calls: Sequence[ForwardCall], marks: Sequence[Mark]) -> tuple[UnusedForward, ...]:
     """Lines whose model calls recorded graphs that no backward used, most expensive first."""
     found = [
-        UnusedForward(each.filename, each.line, each.function, each.unused, each.unused_ms,
-                      each.unused_ms / cell_ms if cell_ms else 0.0, each.is_training)
+        UnusedForward(each.filename, each.line, each.function, each.unused, each.unused_ms, each.is_training)
         for each in calls_of_lines(calls, marks)
         if each.is_validation
-    ]  # fmt: skip
+    ]
     return tuple(sorted(found, key=lambda each: -each.ms))
 
 
@@ -132,8 +127,7 @@ def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderS
             fetches = [span for span in spans[i + 1 : until] if span.key == key]
             ends = {0, len(fetches) - 1} if fetches else set()
             cost_ns += spans[i].lasts + sum(max(0.0, fetches[k].lasts - usual[fetches[k].key]) for k in ends)
-        share = cost_ns / 1e6 / recording.duration_ms if recording.duration_ms else 0.0
-        yield LoaderStart(role.name, loader.num_workers, len(begun), cost_ns / 1e6, share)
+        yield LoaderStart(role.name, loader.num_workers, len(begun), cost_ns / 1e6)
 
 
 @dataclass(frozen=True)

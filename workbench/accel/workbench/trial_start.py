@@ -96,6 +96,7 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
     )
     seen = workload.conditions
     workers_gone = seen.loader_workers if is_gone and seen is not None else 0
+    has_threads = seen is not None and seen.fetches_in_threads
     return Load(
         plan="",
         allocator="as the notebook",
@@ -111,9 +112,8 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
         pass_steps=steps_of_pass(workload, training),
-        makes_ahead=workers_gone > 0
-        or any(map(makes_ahead, loaders))
-        or (seen is not None and seen.fetches_in_threads),
+        makes_ahead=workers_gone > 0 or has_threads or any(map(makes_ahead, loaders)),
+        has_threads=has_threads,
         loader_workers=max([workers_gone, *(getattr(loader, "num_workers", 0) for loader in loaders)]),
     )
 

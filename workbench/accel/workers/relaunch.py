@@ -35,7 +35,7 @@ from accel.workers.messages import (
     StepToken,
 )
 from accel.workers.pool import WorkerPool
-from accel.workers.samples import Effort, Samples
+from accel.workers.samples import LONGEST_PASS_S, Effort, Samples
 from accel.workers.starting import load_of
 from accel.workers.step_block import Pipeline, StepBlock
 from accel.workers.time_budget import PhaseClock
@@ -53,9 +53,6 @@ FLOOR_STEPS = (
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
-LONGEST_PASS_S = (
-    30.0  # for reading the training data once in each variant, before a plan that caches it is timed
-)
 WATCHED_S, MOST_WATCHED = 0.1, 6  # memory: so long, or so many steps, beyond the two that it takes
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
@@ -87,7 +84,8 @@ class Relaunch:
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
         self._pipeline = Pipeline.of([variant.plan for variant in variants], load)
-        self._usual_warm_up = LEAST_WARM_UP  # steps, without those for a whole pass over the data
+        self._epochs: dict[str, int] = {}  # steps of an epoch, by variant
+        self._usual_warm_up = LEAST_WARM_UP  # steps, where no pass over the data is needed
         self._left: set[str] = set()  # plainly slower: in no further round
         self._lost: set[str] = set()  # that stopped while memory was counted, when all else was known
         self.known_bytes: dict[str, int] = {}  # what tensors hold, of those that need not be counted again
@@ -257,7 +255,7 @@ class Relaunch:
                 warm += 1
 
     def _affordable(self, steps: int, step_s: float, deadline: float, taken: int) -> int:
-        """How many warm-up steps there is time for: `steps`, or without a whole pass over the data, or no more than `taken`."""
+        """Warm-up steps that fit the time: `steps`, which may be a whole pass; else the usual number; else those taken."""
         left_s, variants = WARM_UP_SHARE * (deadline - time.monotonic()), len(self._running)
         for wanted, most_s in ((steps, LONGEST_PASS_S), (self._usual_warm_up, math.inf)):
             is_short = wanted <= self._usual_warm_up or wanted * variants * step_s <= most_s
@@ -290,7 +288,7 @@ class Relaunch:
         taken = 1
         while taken < max(steps, LEAST_WARM_UP) and not stop.is_set():
             if taken >= LEAST_WARM_UP and variant is self._variants[0]:
-                step_s = min(samples.step_ns, default=0.0) / 1e9
+                step_s = self._usual_ns(samples.step_ns) / 1e9 if samples.step_ns else 0.0
                 steps = self._affordable(steps, step_s, deadline, taken)
                 if steps <= taken:
                     break
@@ -301,7 +299,7 @@ class Relaunch:
         samples.minor_faults = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
-        return steps
+        return max(steps, taken)
 
     @property
     def _ahead(self) -> int:
@@ -347,7 +345,7 @@ class Relaunch:
             blocks[label] = shared if label in of_same_size else StepBlock.of(own.warm_step_s, pipeline)
             epoch = pipeline.epoch_steps if pipeline is not None else 0
             own.baseline_workers = self._load.loader_workers
-            own.times_epochs = epoch > 0 and blocks[label].timed % epoch == 0
+            self._epochs[label] = epoch
             own.epoch_steps, own.pass_steps = epoch or self._load.pass_steps, self._load.pass_steps
         return blocks
 
@@ -372,6 +370,9 @@ class Relaunch:
             if not stop.is_set():
                 with self._isolated(variant.label):
                     self._step(variant.label, blocks[variant.label], self._timeout_s)
+                    epoch, own = self._epochs[variant.label], self.samples[variant.label]
+                    is_whole = epoch > 0 and blocks[variant.label].timed % epoch == 0
+                    own.times_epochs = is_whole and (own.times_epochs or len(own.step_ns) == 1)
 
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]

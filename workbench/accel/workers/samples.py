@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from accel.errors import AccelError
 from accel.profiling.compilation import Compilation
 
+# For reading the training data once in each variant, before a plan is timed that keeps something of the first epoch.
+LONGEST_PASS_S = 30.0
+
 
 @dataclass
 class Samples:

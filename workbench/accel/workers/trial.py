@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -97,18 +98,26 @@ class Trial(StagedTrial[Ladder]):
                 )
 
     def _decide_what_time_decides(self) -> None:
-        """Use the time left to narrow what keeps plans undecided that are faster by the interval shown.
+        """Spend the remaining time on plans that are undecided though their interval lies above 1.
 
         It looks at the result once, at the end: stopping as soon as it is favourable would call too many plans faster.
         """
+        if not self.budget.is_strict:
+            return
+        unknown = self._open_because("heap not measured")
+        if unknown and "steady" not in self._stages and self._takes_s(unknown) <= self.budget.left_s:
+            self._run_stage(self._steady_plan(unknown), "measuring", self.budget.deadline)
         steady = [plan for plan in self._open_because("heap") if in_steady_worker(plan)]
         plans = [*dict.fromkeys(map(in_steady_worker, steady))] or self._open_because("starting")
         stage = self._stages.get("steady" if steady else "notebook")
-        if not plans or stage is None or not self.budget.is_strict:
+        if not plans or stage is None:
             return
         stage.deadline = self.budget.deadline
-        while stage.least_s <= self.budget.left_s and stage.race(plans):
-            pass
+        with suppress(AccelError):  # what is known stays, whatever happens to one more relaunch
+            while stage.least_s <= self.budget.left_s and stage.race(plans):
+                pass
+        for standing in stage.standings.values():
+            standing.error = None if standing.samples else standing.error
 
     def _open_because(self, because: OpenBecause) -> list[Plan]:
         rows = {plan: self._row(plan) for plan in self._measured}
@@ -137,17 +146,12 @@ class Trial(StagedTrial[Ladder]):
         setting = self._setting
         if setting.notebook_is_steady or not setting.can_be_steady or not self._has_time_for_both:
             return None
-        plans = dict.fromkeys(in_steady_worker(plan) for plan in self._measured)
-        candidates = tuple(plan for plan in plans if plan)
-        return StagePlan(
-            "steady",
-            "steady",
-            candidates,
-            STEADY_NOISE,
-            setting.steady_relaunches,
-            self._effort,
-            is_headline=False,
-        )
+        return self._steady_plan(self._measured)
+
+    def _steady_plan(self, plans: Sequence[Plan]) -> StagePlan:
+        candidates = tuple(plan for plan in dict.fromkeys(map(in_steady_worker, plans)) if plan)
+        most, effort = self._setting.steady_relaunches, self._effort
+        return StagePlan("steady", "steady", candidates, STEADY_NOISE, most, effort, is_headline=False)
 
     def _notebook_stage(self) -> StagePlan:
         setting = self._setting
@@ -186,7 +190,7 @@ class Trial(StagedTrial[Ladder]):
 
     @property
     def _effort(self) -> Effort:
-        """That of the setting; a plan that was left out and would still fit needs the time that a last relaunch would fill."""
+        """The setting's effort; no relaunch fills the time while a plan that was left out still fits."""
         least_s = min((self._takes_s([plan]) for plan in self._left_out), default=math.inf)
         has_room = self._takes_s(self._measured) + least_s <= self.budget.left_s
         return replace(self._setting.effort, fills=False) if has_room else self._setting.effort

@@ -21,6 +21,7 @@ from accel.measuring.comparison import (
 )
 from accel.measuring.per_sample import differ, usual
 from accel.plans.plan import Plan
+from accel.workers.samples import LONGEST_PASS_S
 from accel.workers.stage import Standing, median_ms
 
 _FAULT_S = 1e-6  # a page fault, at most: 0.25 µs on bare metal, up to 1 µs in a virtual machine
@@ -194,12 +195,13 @@ def _deciding(steady: Standing | None, notebook: Standing | None) -> Standing | 
 def _open_because(
     plan: Plan, steady: Standing | None, notebook: Standing | None, here: Interval | None
 ) -> tuple[OpenBecause, bool]:
-    """Why a plan is undecided whose interval lies above 1, and whether more relaunches may remove the reason."""
+    """Why a plan is undecided whatever its interval, and whether more relaunches may change that."""
     deciding = _deciding(steady, notebook)
     if deciding is None or deciding.shown is None:
         return "", False
     if _is_in_first_epoch(plan, deciding):
-        return "first epoch", True
+        own = deciding.samples[-1]
+        return "first epoch", 2 * own.pass_steps * median_ms(deciding.samples) / 1e3 <= LONGEST_PASS_S
     if deciding.verdict != "faster":
         return "", False
     if here is not None and here.low < 1:
@@ -222,7 +224,7 @@ def _starting(plan: Plan, standing: Standing) -> float:
 
 
 def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
-    """Whether the plan gains from the second epoch on, and too few of its steps were in one."""
+    """Whether the plan gains from the second epoch on, and too few of its steps came after the first."""
     own = standing.samples[-1]
     is_warm = 0 < own.pass_steps <= own.warm_up_steps
     return (
@@ -235,14 +237,14 @@ def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
 def may_be_slower_where_not_measured(plan: Plan, notebook: Standing | None) -> bool:
     """Whether a plan that is faster in fresh processes may be slower in one that holds the memory of a step.
 
-    That process takes no page faults: each may cost both sides up to `_FAULT_S`.
+    A process that holds memory saves these page faults, at up to `_FAULT_S` each, on both sides.
     """
     faults = _page_faults(notebook)
     if notebook is None or notebook.shown is None or faults is None or faults[0] < MANY_FAULTS:
         return False
     base_s, own_s = median_ms(notebook.base_samples) / 1e3, median_ms(notebook.samples) / 1e3
-    held_base_s, held_own_s = base_s - _FAULT_S * faults[0], max(own_s - _FAULT_S * faults[1], 1e-9)
-    held = (held_base_s / held_own_s) / (base_s / own_s)
+    fault_s = min(_FAULT_S, 0.9 * base_s / faults[0], 0.9 * own_s / max(faults[1], 1.0))
+    held = ((base_s - fault_s * faults[0]) / (own_s - fault_s * faults[1])) / (base_s / own_s)
     return bool(in_steady_worker(plan)) and notebook.shown.low > 1 > notebook.shown.low * held
 
 

@@ -100,6 +100,7 @@ class GradientWatch:
     def let_go(self) -> None:
         """Drop the references."""
         self._parameter = self._seen = None
+        self._has_values = []
 
     def _is_another(self) -> bool:
         return self._seen is not None and self._seen[0] != id(self._parameter.grad)

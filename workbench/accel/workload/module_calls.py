@@ -177,7 +177,7 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
 
 
 def samples_of_call(model: Any, values: list[Any]) -> int:
-    """As `_samples_of_call`; 0 where an argument does not tell, as a nested tensor."""
+    """Like `_samples_of_call`, but 0 if an argument, such as a nested tensor, cannot tell."""
     try:
         return _samples_of_call(model, values)
     except Exception:  # a tensor subclass may raise

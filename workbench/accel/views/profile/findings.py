@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLE = "What to do about it"
 SHORT = 9  # on a screen
-NOTHING = "No rule found a fix for at least 3 % of a step that would gain at least 2 %."
+NOTHING = "No rule found 3 % of a step that a change would speed up by 2 % or more."
 
 
 def text(findings: Findings) -> str:
