@@ -78,7 +78,7 @@ def undecided(because, plan="plan", here=None, time_decides=False):
     [
         (
             [undecided("heap", here=HERE)],
-            "A longer trial cannot show how this notebook's heap behaves; with a steady allocator that does not matter: "
+            "A longer trial cannot show how this notebook's heap behaves; a steady allocator makes it irrelevant: "
             "%accel try plan+steady_allocator.",
         ),
         (

@@ -256,10 +256,12 @@ class Relaunch:
 
     def _affordable(self, steps: int, step_s: float, deadline: float, taken: int) -> int:
         """Warm-up steps that fit the time: `steps`, which may be a whole pass; else the usual number; else those taken."""
-        left_s, variants = WARM_UP_SHARE * (deadline - time.monotonic()), len(self._running)
+        # The time that was left before the first of these steps: the answer does not change while they are taken.
+        left_s = WARM_UP_SHARE * (deadline - time.monotonic() + taken * step_s)
+        variants = len(self._running)
         for wanted, most_s in ((steps, LONGEST_PASS_S), (self._usual_warm_up, math.inf)):
             is_short = wanted <= self._usual_warm_up or wanted * variants * step_s <= most_s
-            if is_short and (wanted * variants - taken) * step_s <= left_s:
+            if is_short and wanted * variants * step_s <= left_s:
                 return wanted
         return taken
 
