@@ -79,7 +79,7 @@ def test_ranks_come_from_what_was_asked_for():
         ({"launcher": "slurm", "nodes": 2, "n": 3}, "each node takes as many"),
         ({"launcher": "slurm", "partition": "a b"}, "letters, digits"),
         ({"launcher": "slurm", "time": "soon"}, "no time as SLURM writes it"),
-        ({"launcher": "slurm", "time": "1-UNLIMITED"}, "90 for minutes, or UNLIMITED"),
+        ({"launcher": "slurm", "time": "1-UNLIMITED"}, "or UNLIMITED"),
         ({"on": "nowhere"}, "describes a cluster"),
     ],
 )

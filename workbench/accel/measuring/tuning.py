@@ -176,7 +176,7 @@ class Tuning(Drawn):
         known = [row for row in self.rows if row.peak_bytes is not None and not self._why(row.plan)]
         if not known:
             return ""
-        least = min(known, key=lambda row: row.peak_bytes[1] if row.peak_bytes else math.inf)
+        least = min(known, key=lambda row: (row.peak_bytes[1] if row.peak_bytes else math.inf, len(row.plan)))
         base, own = least.peak_bytes or (0, 0)
         if base <= most:
             return ""
