@@ -160,7 +160,7 @@ def busy_figures(trials: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def beside(busy: int, trials: int, budget_s: float) -> list[dict[str, Any]]:
+def trials_while_busy(busy: int, trials: int, budget_s: float) -> list[dict[str, Any]]:
     """Run `trials` trials while `busy` programs compute."""
     found: list[dict[str, Any]] = []
     with busy_programs(busy):
@@ -190,7 +190,7 @@ def main() -> None:
     figures, details = kept.get("figures", {}), {name: kept.get(name, {}) for name in ("ended", "busy")}
     if given.busy:
         trials, budget_s = (1, QUICK_S) if given.quick else (given.trials, given.budget_s)
-        details["busy"] = beside(given.busy, trials, budget_s)
+        details["busy"] = trials_while_busy(given.busy, trials, budget_s)
         ours = busy_figures(details["busy"])
         others = {name: value for name, value in figures.items() if not name.startswith("busy_")}
     else:

@@ -1,4 +1,4 @@
-"""Of what the rules find, a profile tells what is worth a change, the largest predicted gain first."""
+"""A profile shows the findings that are worth a change, the one with the largest predicted gain first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def finding(kind="rule", share=0.5, prediction=None):
 
 
 def shown(*findings):
-    """What is told of what so many rules find."""
+    """The findings that a profile shows if the rules find these."""
     evidence = by_hand({"forward": 1.0})
     rules = [lambda _, each=each: each for each in findings]
     return diagnose(evidence.profile, evidence.workload, evidence.machine, rules=rules)

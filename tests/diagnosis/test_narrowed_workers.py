@@ -124,7 +124,7 @@ def test_the_rest_of_the_step_gets_faster_too_where_it_has_a_cpu_to_itself(waiti
     timing = replace(evidence.profile.timing, phases=phases)
     finding = narrowed_workers(replace(evidence, profile=replace(evidence.profile, timing=timing)))
     assert finding.share == waiting
-    alone = amdahl("", Part(waiting, 1.0, 3.0, 1000.0))  # waiting gets faster, the rest stays as it is
+    alone = amdahl("", Part(waiting, 1.0, 3.0, 1000.0))  # waiting gets faster, the rest does not
     assert finding.prediction.low == alone.low == 1.0
     assert finding.prediction.ratio > alone.ratio
     assert finding.prediction.high > alone.high

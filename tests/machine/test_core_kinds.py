@@ -1,4 +1,4 @@
-"""Which cores are fast and which economical, also where the system tells the speed of some only."""
+"""Which cores are fast and which are efficiency cores, even if the clock of some is unknown."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_the_text_has_share_evidence_gain_the_line_to_type_and_when_it_is_wrong(
         (0.4, Prediction(3.0, 2.0, 4.0, of="cell"), 1.25),  # says nothing of a step
         (0.0, None, 1.0),
         (1.0, None, 2.0),
-        (1.7, None, 2.0),  # of something that runs beside the step
+        (1.7, None, 2.0),  # of something that runs during other work of the step
     ],
 )
 def test_the_gain_of_a_finding_is_what_is_predicted_of_a_step_else_half_of_its_share(share, prediction, gain):

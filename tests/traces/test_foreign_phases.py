@@ -135,7 +135,7 @@ WORKER = span("aten::copy_", 0, 4900.0, tid=300)
     ],
     ids=[
         "told by nodes",
-        "beside a worker",
+        "next to a worker",
         "told by operations",
         "no numbers",
         "before torch 1.8",

@@ -31,7 +31,7 @@ ON_PLAIN_CORES = re.compile(r"simt|ffma")
 # Kernels without tensor cores: torch's own, primitives of CUB and the like, Inductor's loops, plain matrix products.
 NO_PRODUCT = re.compile(
     r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
-    r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
+    r"|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
 LOOPS = re.compile(r"triton_(?:poi|per|red)_")  # Inductor's, whatever operation they were fused for
 # Kernels that multiply, even if their names also contain softmax or a norm.
@@ -72,7 +72,9 @@ def uses_tensor_cores(kernel: str) -> bool | None:
         return False
     if ON_TENSOR_CORES.search(kernel):
         return True
-    if BY_TEMPLATE.search(kernel) and not LOOPS.match(kernel):
+    if LOOPS.search(kernel):
+        return False
+    if BY_TEMPLATE.search(kernel):
         return None
     return False if NO_PRODUCT.search(kernel) or is_communication(kernel) else None
 
