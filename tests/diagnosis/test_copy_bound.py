@@ -67,9 +67,12 @@ def test_many_tiny_copies_are_to_be_one_and_not_to_be_pinned(copied, are_tiny, m
     evidence.objects.loaders["loader"] = DataLoader([0, 1])
     finding = copy_bound(evidence)
     assert finding.share == 0.2
-    assert ("Put the small tensors into one" in finding.remedy) == are_tiny
+    assert ("Pack the small tensors into one tensor" in finding.remedy) == are_tiny
     assert finding.suggests == (() if are_tiny or memory == "pinned" else ("pin_memory",))
     assert ("pin_memory" in finding.remedy) == bool(finding.suggests)
+    assert (
+        finding.prediction.ratio == pytest.approx(1 / 0.9)
+    ) == are_tiny  # half of the time, whatever the memory
 
 
 def test_copies_beside_kernels_cost_nothing():

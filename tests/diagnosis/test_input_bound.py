@@ -120,7 +120,10 @@ def test_where_waiting_for_a_worker_takes_longer_than_making_a_batch_no_worker_i
     finding = input_bound(waiting(0.8, setup=with_workers(setup, workers), loaders=timed(1.0, workers)))
     assert finding.suggests == ("loader_workers(n=0)",)
     assert "takes longer than making one" in finding.what
-    assert finding.prediction.basis == "a worker makes a step's data in 1 ms; the step waits 8 ms for it"
+    assert finding.prediction.basis == (
+        "a worker makes a step's data in 1 ms, but the step waits 8 ms for the data; the training process may take 0.6 to 1.3 "
+        "times as long as the worker to make them"
+    )
     assert finding.prediction.low < finding.prediction.ratio < finding.prediction.high
     assert finding.prediction.ratio == pytest.approx(10 / (2 + 1))
 
@@ -134,6 +137,17 @@ def test_workers_that_crowd_the_cores_may_hold_up_the_rest_of_the_step_too(worke
     crowded, alone = predicted(2), predicted(8)
     assert crowded.high > alone.high
     assert (crowded.low, crowded.ratio) == (alone.low, alone.ratio)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("made_ms", [7.3, 7.9])
+def test_where_a_wait_is_about_as_long_as_making_a_batch_more_workers_are_suggested(workers, made_ms):
+    finding = input_bound(waiting(0.8, setup=with_workers(SLOW, workers), loaders=timed(made_ms, workers)))
+    assert finding.what.startswith(
+        "1 worker does not keep up" if workers == 1 else "2 workers do not keep up"
+    )
+    assert finding.suggests in [("loader_workers(n=6)",), ("loader_workers(n=7)",)]
+    assert finding.prediction.ratio > 1.5
 
 
 @pytest.mark.parametrize("made_ms", [8.5, 10.0, 40.0])
@@ -206,7 +220,7 @@ async def fetch():
 )
 def test_a_batch_that_the_loop_makes_before_forward_is_waited_for(cell):
     finding = input_bound(real(cell, FETCHING, timed=False))
-    assert finding.title.startswith("Fetching data and loop code before forward: ")
+    assert finding.title.startswith("Data fetching and other loop code before forward: ")
     assert finding.share > 0.2
     assert finding.suggests == ()
     assert "torch.utils.data.DataLoader" in finding.remedy
@@ -262,7 +276,9 @@ def test_loop_code_counts_only_while_the_gpu_is_idle(idle, is_found):
 def test_fetching_before_loop_code_counts_only_while_the_gpu_is_idle_too(idle, share):
     finding = input_bound(on_gpu({"data": 0.2, "data → zero_grad": 0.6, "forward": 0.2}, idle))
     assert finding.share == pytest.approx(share)
-    assert finding.evidence == (f"fetching data and loop code before forward: {10 * share:g} ms a step",)
+    assert finding.evidence == (
+        f"data fetching and other loop code before forward: {10 * share:g} ms a step",
+    )
 
 
 TWO_LOADERS = """

@@ -89,6 +89,14 @@ def test_it_depends_on_the_format_and_on_the_instructions(number_format, isa, is
     assert (low_precision_emulated(casting(number_format, isa)) is not None) == is_found
 
 
+def test_the_wider_the_cpus_instructions_the_less_an_emulated_format_costs():
+    cells = [casting("bfloat16", ("avx2", "avx512f")), casting("bfloat16"), casting("float16")]
+    predicted = [low_precision_emulated(cell).prediction for cell in cells]
+    for end in ("ratio", "high"):
+        figures = [getattr(each, end) for each in predicted]
+        assert figures == sorted({*figures})
+
+
 def test_an_autocast_for_another_device_casts_nothing_on_this_one():
     assert low_precision_emulated(casting(device="cuda")) is None
 

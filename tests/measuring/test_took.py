@@ -36,7 +36,7 @@ def test_the_nearer_to_one_the_longer_until_it_is_told_apart():
 
 def test_what_is_undecided_is_told_what_would_decide_it():
     advice = advice_for([row(1.1, 1.21)], spent_s=30.0, relaunch_s=10.0, least_s=8.0)
-    assert advice == "%accel try plan --budget-s 120 is likely to decide it."
+    assert advice == "%accel try plan --budget-s 120 is likely to decide this plan."
     assert advice_for([row(1.5, 1.1, verdict="faster")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
     assert advice_for([row(1.0, 0, state="failed")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
     assert "answer" in advice_for([row(1.0, 0)], spent_s=10.0, relaunch_s=10.0, least_s=17.0)
@@ -78,17 +78,23 @@ def undecided(because, plan="plan", here=None, time_decides=False):
     [
         (
             [undecided("heap", here=HERE)],
-            "A longer trial cannot show how this notebook's heap behaves; a steady allocator makes it irrelevant: "
-            "%accel try plan+steady_allocator.",
+            "A longer trial cannot show how this notebook's memory allocator affects the plan; with steady_allocator, the "
+            "notebook's no longer matters: %accel try plan+steady_allocator.",
         ),
         (
             [undecided("heap", "plan+steady_allocator", here=HERE)],
-            "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again.",
+            "A longer trial cannot show how this notebook's memory allocator affects the plan. Profile the cell, keep the plan, "
+            "profile again, and compare the step times.",
         ),
         (
             [undecided("starting")],
             "A longer trial cannot show what it costs to start workers in each epoch. Try the plan with persistent=True, so "
             "that workers start only once.",
+        ),
+        (
+            [undecided("first epoch"), undecided("starting")],
+            "This trial cannot run enough steps after the first epoch. Keep the plan, and compare the time of a later epoch with "
+            "and without it.",
         ),
     ],
 )
@@ -109,7 +115,7 @@ def test_rows_that_more_time_decides_are_named_alone():
 def test_a_plan_whose_reason_to_be_open_time_may_remove_is_advised_a_longer_one(because, time_decides):
     open_row = undecided(because, here=HERE if because == "heap" else None, time_decides=time_decides)
     advice = advice_for([open_row], spent_s=30.0, relaunch_s=10.0, least_s=8.0, budget_s=30.0)
-    assert advice == f"%accel try plan --budget-s 60 {'may' if because else 'is likely to'} decide it."
+    assert advice == f"%accel try plan --budget-s 60 {'may' if because else 'is likely to'} decide this plan."
 
 
 def test_time_that_is_left_is_named():

@@ -64,7 +64,7 @@ def test_waiting_for_data_is_found_and_whether_there_are_workers(tmp_path):
     rest = (forward(), *backward(), *updating(ops=("aten::_fused_adam_",)))
     finding = found(opened(tmp_path, steps_of(fetching(100.0), *rest)))["input_bound"]
     assert finding.share == pytest.approx(0.1)
-    assert finding.what.startswith("The main process makes each batch itself")
+    assert finding.what.startswith("The training process makes each batch itself")
     assert "%accel try loader_workers" in finding.remedy
     finding = found(opened(tmp_path, steps_of(fetching(100.0, workers=2), *rest)))["input_bound"]
     assert finding.what.startswith("Workers make the batches")

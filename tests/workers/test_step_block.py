@@ -72,14 +72,24 @@ def test_a_cycle_is_steps_after_which_the_workers_of_every_variant_begin_anew(ot
 
 
 @pytest.mark.parametrize("step_s", [0.1, 0.2, 1.0])
-@pytest.mark.parametrize("cycle", [1, 2, 3])
+@pytest.mark.parametrize("cycle", [1, 2, 4, 8])
 def test_a_turn_times_whole_cycles_of_the_workers(step_s, cycle):
     assert StepBlock.of(step_s, Pipeline(workers=cycle, cycle=cycle)).timed % cycle == 0
 
 
-@pytest.mark.parametrize(("step_s", "timed"), [(0.3, 8), (0.4, 7), (1.5, 2), (5.0, 1)])
-def test_a_cycle_that_takes_too_long_does_not_make_turns_so_long_that_nothing_is_decided(step_s, timed):
-    assert StepBlock.of(step_s, Pipeline(workers=8, cycle=8)).timed == timed
+@pytest.mark.parametrize(("step_s", "timed"), [(0.3, 24), (0.5, 8), (5.0, 8)])
+def test_numbers_of_workers_that_share_no_short_cycle_leave_that_of_the_most_workers(step_s, timed):
+    assert StepBlock.of(step_s, Pipeline(workers=8, cycle=24)).timed == timed
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("step_s", [0.02, 0.4, 0.9, 2.0])
+def test_turns_time_waits_as_often_as_a_loop_without_interruption(workers, step_s):
+    """Workers that finish together let one step in so many wait, whatever the turn's first step."""
+    block = StepBlock.of(step_s, Pipeline(workers=workers, cycle=workers))
+    for began in range(workers):
+        waits = [(began + block.settle + step) % workers == 0 for step in range(block.timed)]
+        assert sum(waits) * workers == block.timed
 
 
 @given(st.floats(1e-4, 3), st.integers(0, 500), st.integers(1, 24))
@@ -87,8 +97,7 @@ def test_a_turn_of_a_pipeline_is_whole_epochs_if_they_are_short_or_half_a_second
     step_s, epoch, cycle
 ):
     timed = StepBlock.of(step_s, Pipeline(epoch, cycle, cycle=cycle)).timed
-    fitting = cycle if cycle * step_s <= 3.0 else min(cycle, max(1, int(3.0 / step_s)))
-    unit = epoch if 0 < epoch * step_s <= 1.5 else fitting
+    unit = epoch if 0 < epoch * step_s <= 1.5 else cycle
     assert timed % unit == 0
     assert timed * step_s >= 0.5 - 1e-9
     assert (timed - unit) * step_s < 0.5 + 1e-9, "one unit fewer would do"

@@ -48,7 +48,10 @@ class Pool:
 def seconds_of(
     costs, budget_s, *, packing_s=0.0, plans=PLANS, busy=QUIET, failing=(), costs_of=None, load=LOAD, has_stages=True
 ):  # fmt: skip
-    """A trial on such a machine: the seconds from the command to its answer, and the trial; `costs_of` are those of a variant."""
+    """A trial on such a machine: the seconds from the command to its answer, and the trial.
+
+    `costs_of` gives the costs of a variant, or None for one that fails.
+    """
     clock = MachineClock()
     began = clock.now
     budget = TimeBudget(budget_s, clock=clock)
@@ -65,11 +68,9 @@ def seconds_of(
             return ""
 
         def worker(variant, load):
-            kind, own = (
-                Broken if str(variant.plan) in failing else Costly,
-                costs_of(variant) if costs_of else costs,
-            )
-            return kind(clock, own, variant.plan)
+            own = costs_of(variant) if costs_of else costs
+            kind = Broken if own is None or str(variant.plan) in failing else Costly
+            return kind(clock, own or costs, variant.plan)
 
         trial = Trial(
             [Plan.parse(text) for text in plans], parcel, load, Pool(), setting, check=checked, groups=worker
@@ -232,6 +233,24 @@ def test_a_plan_that_is_likely_to_be_slower_where_memory_is_held_takes_no_more_t
     assert took_s < 150
 
 
+@pytest.mark.parametrize("broken", [str(Plan()), PLANS[0]])
+def test_a_relaunch_that_fails_in_the_time_that_is_left_takes_nothing_from_what_is_known(broken):
+    usual, started = held_and_fresh(*OPEN_HEAP), Counter()
+
+    def costs_of(variant):
+        label, is_steady = str(variant.plan), variant.allocator == "steady"
+        started[label] += is_steady
+        costs = usual(variant)
+        return None if is_steady and label == broken and started[label] > 4 else costs
+
+    took_s, trial = seconds_of(Costs(), 200, plans=PLANS[:1], costs_of=costs_of)
+    row = trial.ladder[PLANS[0]]
+    assert started[broken] > 4
+    assert (trial.state, row.state, row.error) == ("done", "done", "")
+    assert (row.verdict, row.open_because) == ("undecided", "heap")
+    assert took_s <= allowed_s(200)
+
+
 @pytest.mark.parametrize(("budget_s", "verdict"), [(None, "undecided"), (60, "undecided"), (200, "faster")])
 def test_time_that_is_left_tells_whether_starting_workers_costs_more_than_they_gain(budget_s, verdict):
     plan = "loader_workers(n=2)"  # starts in 5 % of an epoch of two seconds
@@ -255,6 +274,53 @@ def test_a_trial_without_time_for_memory_that_is_held_does_not_claim_what_page_f
     row = trial.ladder[PLANS[0]]
     assert "steady" not in trial._stages
     assert (row.verdict, row.open_because) == (verdict, "heap not measured" if faults else "")
+
+
+@pytest.mark.parametrize(
+    ("held_s", "verdict", "open_because"), [(0.15, "faster", ""), (0.25, "undecided", "heap")]
+)
+def test_time_that_is_left_measures_memory_that_is_held_after_all(held_s, verdict, open_because):
+    def costs_of(variant):
+        if variant.allocator == "steady":
+            return Costs(step=held_s if variant.plan else 0.2, noise=0.01)
+        return Costs(step=0.3 if variant.plan else 0.6, noise=0.01, faults=0 if variant.plan else 400_000)
+
+    took_s, trial = seconds_of(Costs(step=0.6), 50, plans=PLANS[:1], costs_of=costs_of)
+    row = trial.ladder[PLANS[0]]
+    assert [*trial._stages] == ["notebook", "steady"]
+    assert (row.verdict, row.open_because) == (verdict, open_because)
+    assert took_s <= allowed_s(50)
+
+
+@pytest.mark.parametrize("broken", [str(Plan()), PLANS[0]])
+def test_what_was_measured_stays_if_memory_that_is_held_cannot_be_measured(broken):
+    def costs_of(variant):
+        if variant.allocator == "steady":
+            return None if str(variant.plan) == broken else Costs(step=0.2, noise=0.01)
+        return Costs(step=0.3 if variant.plan else 0.6, noise=0.01, faults=0 if variant.plan else 400_000)
+
+    took_s, trial = seconds_of(Costs(step=0.6), 50, plans=PLANS[:1], costs_of=costs_of)
+    row = trial.ladder[PLANS[0]]
+    assert "steady" in trial._stages
+    assert (trial.state, row.state, row.error) == ("done", "done", "")
+    assert (row.verdict, row.open_because) == ("undecided", "heap not measured")
+    assert took_s <= allowed_s(50)
+
+
+def test_a_plan_that_crashed_is_failed_whatever_the_time_that_is_left_decides():
+    usual, started = held_and_fresh(*OPEN_HEAP), Counter()
+
+    def costs_of(variant):
+        label, is_steady = str(variant.plan), variant.allocator == "steady"
+        started[label] += is_steady
+        costs = usual(variant)
+        return None if is_steady and label == "set_to_none" and started[label] > 1 else costs
+
+    took_s, trial = seconds_of(Costs(), 200, plans=[PLANS[0], "set_to_none"], costs_of=costs_of)
+    assert started["set_to_none"] == 2, "it is not raced"
+    assert trial.ladder["set_to_none"].state == "failed"
+    assert trial.ladder[PLANS[0]].shown
+    assert took_s <= allowed_s(200)
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(2.0, "faster"), (0.7, "slower")])

@@ -52,7 +52,10 @@ STARTING = "steps are faster, but starting the workers may cost more time than t
         (["starting", "starting"], STARTING),
         (["starting", "heap", "starting"], f"{HEAP}; {STARTING}"),
         (["heap", ""], "3 relaunches did not decide it"),
-        (["first epoch"], "3 relaunches did not decide it"),
+        (
+            ["first epoch"],
+            "the plan gains only from the second epoch on, and the trial ran fewer than two epochs",
+        ),
         ([], ""),
     ],
 )

@@ -206,7 +206,7 @@ def _keeps_own(loader: DataLoader[Any]) -> bool:
 
 
 def _has_already(loader: DataLoader[Any], n: int) -> bool:
-    """Whether the user gave the loader so many workers; other loaders of the cell can still get them."""
+    """Whether the user's own loader has `n` workers; the plan can still change the cell's other loaders."""
     return loader.num_workers == n and find_maker(loader, _WorkerStarter) is None
 
 

@@ -31,7 +31,8 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         share=share,
         evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing else: {exposed_ms:.3g} ms, {percent(share)} of the step"),
         prediction=amdahl(
-            f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at most",
+            f"waiting for other ranks, {percent(share)} of the step, halves if ranks send half the bytes; at best, "
+            "all of it goes on during computation",
             Part(share, 1.0, 2.0, GONE),
             Part(max(0.0, _after_backward(evidence) - share), 1.0, 1.0, GONE),
         ),
@@ -46,9 +47,9 @@ def communication_bound(evidence: Evidence) -> Finding | None:
 
 
 def _after_backward(evidence: Evidence) -> float:
-    """Share of the step between a backward pass and what follows, where the loop may wait for collectives of its own.
+    """Share of the step between a backward pass and what follows, where the loop may wait for collectives that it calls.
 
-    On a CPU the waking of the collectives' threads appears in no operation; a GPU's kernels contain it.
+    On a CPU, no recorded operation includes the time to wake the collectives' threads; on a GPU, the kernels include it.
     """
     if evidence.device is not None:
         return 0.0

@@ -41,8 +41,11 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     is_pinned = memory == {"pinned"}
     factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
     factors = AS_ONE if are_tiny else factors
-    beside = "as one" if are_tiny else "during computation" if is_pinned else "pinned and during computation"
-    how = beside if is_gpu else "done once for the whole data set"
+    how = "become one copy" if are_tiny else "go on during computation" if is_pinned else (
+        "come from pinned memory and go on during computation"
+    )  # fmt: skip
+    once = f"are made once for the whole data set; the rest of the step becomes up to {IN_CACHES[-1]:g} times as fast"
+    how = how if is_gpu else once
     return Finding(
         kind="copy_bound",
         title=f"{'Copying to the device' if is_gpu else 'Converting batches'}: {percent(share)} of each step",
@@ -132,7 +135,7 @@ def _from(memory: set[str]) -> str:
 
 def _remedy(is_pinned: bool, *, are_tiny: bool) -> str:
     if are_tiny:
-        return "Put the small tensors into one, and copy that; or make them on the device."
+        return "Pack the small tensors into one tensor and copy that, or create them on the device."
     if is_pinned:
         return "Copy the next batch while this one is computed: x.to(device, non_blocking=True) within torch.cuda.stream(other)."
     return "DataLoader(…, pin_memory=True), and x.to(device, non_blocking=True) in the loop."

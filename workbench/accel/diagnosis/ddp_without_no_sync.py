@@ -40,8 +40,8 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
                   f"{talk.calls:.3g} all-reduces and {talk.ms:.3g} ms of communication a step, "
                   f"{talk.exposed_ms:.3g} ms of it with nothing else running"),
         prediction=amdahl(
-            f"{percent(needless)} of the reductions go: {percent(exposed)} of the step, or at the most, where they held up "
-            f"computing beside them, {percent(max(exposed, whole))}",
+            f"{percent(needless)} of the all-reduces go away: {percent(exposed)} of the step, or up to "
+            f"{percent(max(exposed, whole))} if they also slowed the computation that they overlapped",
             Part(exposed, 2.0, GONE, GONE), Part(max(0.0, whole - exposed), 1.0, 1.0, GONE),
             Part(max(0.0, evidence.share("forward", "backward") - whole) * (evidence.device is None), *UNSEEN),
         ),

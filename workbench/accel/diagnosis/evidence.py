@@ -94,7 +94,7 @@ class Evidence:
         return sum(phase.ms for phase in self.profile.phases if phase.name in phases)
 
     def of_cell(self, ms: float) -> float:
-        """`ms` as a share of the cell's time, less what torch.profiler added."""
+        """`ms` as a share of the cell's time without torch.profiler's."""
         timing = self.profile.timing
         return min(0.99, ms / max(timing.cell_ms - timing.added_ms, 1e-9))
 

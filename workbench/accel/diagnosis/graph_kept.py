@@ -90,7 +90,7 @@ def _nodes(value: Any) -> list[Any]:
 
 
 def _last_items(value: Any) -> Iterable[Any]:
-    """The last items of a container, read without the user's code."""
+    """Up to PARTS items of a container, the last ones if it is ordered, read without running the user's code."""
     for kind in (list, tuple):
         if is_a(value, kind):
             return kind.__getitem__(value, slice(-PARTS, None))

@@ -22,6 +22,7 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 BY_BATCH = (3.0, 15.0, GONE)
 
 AS_QUICK = (0.6, 1.3)  # assumed ratio: time to make a batch in the training process over time in a worker
+LEAST_WITHOUT = 1.1  # assumed: a smaller gain may be an error of the estimate
 # Speed-up of the rest of the step once the batch is no longer made between two steps: 1.1 to 1.15, on two MLPs on a CPU.
 IN_CACHES = (1.0, 1.0, 1.2)
 LEAST_IN_THE_LOOP = 0.2  # assumed share of the step; logging or an LR scheduler alone may take less
@@ -53,7 +54,7 @@ def input_bound(evidence: Evidence) -> Finding | None:
 
 
 def _share_without_work(evidence: Evidence, *phases: str) -> float:
-    """Share of the step that these phases take; with a GPU, only while the GPU is idle, since the CPU may wait for it there."""
+    """Share of the step that these phases take; with a GPU, only while it is idle: else the CPU may be waiting for it."""
     if evidence.objects.device_type == "cpu":
         return evidence.share(*phases)
     idle = evidence.device.idle_phases if evidence.device is not None else ()
@@ -68,15 +69,16 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
         if evidence.step_loader
         else "let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop"
     )
+    caches = f"; the rest becomes up to {IN_CACHES[-1]:g} times as fast: more of its data stays in the CPU's caches"
+    caches = "" if evidence.on_gpu else caches
     return Finding(
         kind="input_bound",
-        title=f"Fetching data and loop code before forward: {percent(share)} of each step",
+        title=f"Data fetching and other loop code before forward: {percent(share)} of each step",
         what="The model waits while the loop makes its own batches or runs other code before forward.",
         share=share,
-        evidence=(f"fetching data and loop code before forward: {milliseconds(ms)} a step",),
+        evidence=(f"data fetching and other loop code before forward: {milliseconds(ms)} a step",),
         prediction=amdahl(
-            f"fetching and loop code before forward, {percent(share)} of the step, is halved or vanishes; the rest may find "
-            "more of its data in the caches",
+            f"data fetching and loop code before forward, {percent(share)} of the step, stay, are halved or vanish{caches}",
             Part(share, 1.0, 2.0, GONE), Part(0.0 if evidence.on_gpu else 1.0 - share, *IN_CACHES),
         ),
         suggests=(),
@@ -121,7 +123,8 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     n = _workers(evidence, loader)
     prediction = _with_workers(evidence, n)
     more = "" if prediction.ratio >= 1.03 else "Make the pipeline itself cheaper: workers gain little here."
-    where = (f"{loader.num_workers} workers do not keep up" if loader.num_workers
+    few = "1 worker does not" if loader.num_workers == 1 else f"{loader.num_workers} workers do not"
+    where = (f"{few} keep up" if loader.num_workers
              else "The training process makes each batch itself, between two steps")  # fmt: skip
     suggests = () if more or n <= loader.num_workers else (f"loader_workers(n={n})",)
     if more:
@@ -146,8 +149,11 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
         step_ms / (rest_ms + made_ms),
         step_ms / (rest_ms + longest * made_ms),
         step_ms / ((rest_ms if evidence.on_gpu else crowded * rest_ms) + crowded * quickest * made_ms),
-        f"a worker makes a step's data in {milliseconds(made_ms)}; the step waits {milliseconds(waits_ms)} for it",
+        f"a worker makes a step's data in {milliseconds(made_ms)}, but the step waits {milliseconds(waits_ms)} for the data; the "
+        f"training process may take {quickest:g} to {longest:g} times as long as the worker to make them",
     )
+    if prediction.ratio < LEAST_WITHOUT * crowded**0.5:
+        return None
     is_ours = "loader_workers" in evidence.live
     return ("Waiting for a batch from a worker takes longer than making one in the training process would.", prediction,
             () if is_ours else ("loader_workers(n=0)",),
@@ -173,7 +179,7 @@ def _advice_of_trace(evidence: Evidence) -> Advice:
                 "More workers where cores are free, or a cheaper pipeline, its slowest stage first.")  # fmt: skip
     if fetches:
         return (
-            "The main process makes each batch itself, between two steps.",
+            "The training process makes each batch itself, between two steps.",
             prediction,
             ("loader_workers",),
             "",

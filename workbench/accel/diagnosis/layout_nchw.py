@@ -95,7 +95,7 @@ def _basis(parts: tuple[Part, ...]) -> str:
     low, _, high = ON_CPU if len(parts) > 1 else ON_GPU
     between = sum(part.share for part in parts[1:3])
     pools = (
-        f", pooling and normalisation forward, {percent(between)}, {NORMALISATION[0]:g} to {POOLING[-1]:g} times"
+        f"; the forward of pooling and normalisation, {percent(between)}, {NORMALISATION[0]:g} to {POOLING[-1]:g} times"
         if between > 0.005
         else ""
     )

@@ -29,14 +29,14 @@ def loader_restarts(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="loader_restarts",
         title=f"Worker processes are started {worst.starts} times: {percent(share)} of the cell",
-        what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again. Training waits for their first "
-        "batch, and for them to end.",
+        what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again. Training waits for the first "
+        "batch of the new workers, and for the workers to exit.",
         share=share,
-        evidence=(f"starting and ending workers {worst.starts} times took {worst.ms:.3g} ms more than fetching batches",
+        evidence=(f"starting and ending workers {worst.starts} times added {worst.ms:.3g} ms to the time of ordinary fetches",
                   f"{worst.loader}: num_workers={worst.workers}, persistent_workers=False"),
         prediction=amdahl(
-            f"of the whole cell; all starts but the first go, {percent(share)} of it, or at least half of that: the first "
-            "batch of an epoch is not ready at once even so",
+            f"starting the workers only once saves up to {percent(share)} of the whole cell, and at least half of that: running "
+            "workers need time for the first batch of an epoch too",
             Part(share, 2.0, GONE, GONE),
             of="cell",
         ),

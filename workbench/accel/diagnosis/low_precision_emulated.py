@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Speed-up of float32 over emulated products, forward and backward, on one core of an EPYC with oneDNN restricted to older
 # instructions (torch 2.14; linear layers of 64 and 512 units, convolutions of 8 and 32 channels): bfloat16 1.7 to 2.7 with
-# AVX-512 and 3.1 to 11 with AVX2, float16 3.7 to 13. Three whole cells in float16 became 6.7 to 8.4 times as fast, so products
-# gain more in a cell, and other operations gain too.
+# AVX-512 and 3.1 to 11 with AVX2, float16 3.7 to 13. Three whole cells in float16 became 6.7 to 8.4 times as fast in float32:
+# products gain more in a cell than alone, and other operations gain too.
 PRODUCTS = {"avx512": (1.5, 2.5, 8.0), "bfloat16": (1.5, 5.0, 15.0), "float16": (1.5, 8.0, 25.0)}
 OTHERS = (1.0, 2.0, 6.0)
 MODEL = ("forward", "loss", "backward", "recompute")
@@ -36,7 +36,7 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
         return None
     number_format, is_cast = slow[0], slow[0] in cast
     device = evidence.machine.gpus[0].name if evidence.on_gpu else evidence.machine.cpu_model
-    has_avx512 = any(each.startswith("avx512") for each in evidence.machine.isa)
+    has_avx512 = not evidence.on_gpu and any(each.startswith("avx512") for each in evidence.machine.isa)
     low, factor, high = PRODUCTS["avx512" if number_format == "bfloat16" and has_avx512 else number_format]
     low = 1.0 if is_cast else low  # autocast may enclose only a few of the products
     others = 0.0 if evidence.on_gpu else max(0.0, evidence.share(*MODEL) - share)
@@ -49,8 +49,8 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
         evidence=(f"{'autocast in the cell' if is_cast else 'weights'}: {number_format}",
                   f"products and convolutions: {percent(share)} of the step"),
         prediction=amdahl(
-            f"products and convolutions, {percent(share)} of the step, become {low:g} to {high:g} times as fast in "
-            f"float32, other operations of the model, {percent(others)}, up to {OTHERS[-1]:g} times",
+            f"in float32, products and convolutions, {percent(share)} of the step, become {low:g} to {high:g} times as fast"
+            + (f"; the model's other operations, {percent(others)}, up to {OTHERS[-1]:g} times" if others else ""),
             Part(share, low, factor, high), Part(others, *OTHERS),
         ),
         suggests=("autocast_off",) if is_cast else (),

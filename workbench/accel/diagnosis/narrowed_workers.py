@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # With two workers that compute, an epoch that mostly waits was 1.9 to 2.0 times as fast with both of this machine's CPUs (two
 # AMD EPYC cores, torch 2.14) where nobody else wanted them, and 1.0 to 1.1 times where others did. One worker that computes also
-# held up the training itself: 1.5 times as fast where 39 % of a step was waiting.
+# slowed training itself: with both CPUs, a step of which 39 % was waiting became 1.5 times as fast.
 SHARED = (1.0, 1.15, 2.0)
 
 
@@ -45,9 +45,9 @@ def narrowed_workers(evidence: Evidence) -> Finding | None:
             f"{name}: num_workers={workers}", f"waiting for data: {percent(waiting)}", *([why] if why else []),
         ),
         prediction=amdahl(
-            f"waiting for data, {percent(waiting)} of the step, becomes 1 to {most} times as fast, and the rest up to "
-            f"{SHARED[-1]:g} times: workers that wait for a disk gain nothing, those that compute no longer share a CPU with "
-            "training",
+            f"waiting for data, {percent(waiting)} of the step, becomes 1 to {most} times as fast"
+            f"{'' if evidence.on_gpu else f', the rest of the step up to {SHARED[-1]:g} times'}: workers that compute no longer "
+            "share a CPU with training, workers that wait for a disk gain nothing",
             Part(waiting, 1.0, 0.9 * most, most), Part(0.0 if evidence.on_gpu else 1.0 - waiting, *SHARED),
         ),
         suggests=(),

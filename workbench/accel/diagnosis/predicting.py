@@ -75,13 +75,13 @@ def _inverse(left: float) -> float:
     return 1.0 / max(left, 1e-3)
 
 
-# The hooks round one phase, on an AMD EPYC; assumed: they never take more than 30 % of a step.
+# Time of accel's hooks around one phase, on an AMD EPYC; assumed: they never take more than 30 % of a step.
 MARKED_MS, LEAST_UNMARKED = 0.022, 0.7
 EACH_BATCH = ("data", "copy", "forward", "loss", "backward", "recompute")  # phases of every micro-batch
 
 
 def share_without_marks(evidence: Evidence) -> float:
-    """The share of a timed step that is the cell's own; the rest is what accel's hooks take round each phase."""
+    """Share of a timed step that the cell's own code takes; accel's hooks around the phases take the rest."""
     if evidence.is_of_trace or not evidence.profile.step_ms > 0:
         return 1.0
     phases = [phase.name for phase in evidence.profile.phases if not phase.is_gap]
@@ -90,7 +90,7 @@ def share_without_marks(evidence: Evidence) -> float:
 
 
 def without_marks(predicted: Prediction | None, unmarked: float) -> Prediction | None:
-    """Raise the upper end: without accel's hooks the step is shorter, so what goes is a larger share of it.
+    """Raise the upper end: without accel's hooks the step is shorter, so the part that goes away is a larger share of it.
 
     >>> str(without_marks(amdahl("", Part(0.5, 1.0, 2.0, 2.0)), unmarked=0.9))
     '1.33× [1.00, 1.44]'
@@ -98,9 +98,8 @@ def without_marks(predicted: Prediction | None, unmarked: float) -> Prediction |
     if predicted is None or predicted.of == "cell" or not predicted.basis.startswith(AMDAHL):
         return predicted
     left = 1.0 / predicted.high
-    without = max(
-        1.0 - (1.0 - left) / unmarked, left / 2
-    )  # a part that is nearly all of a step is not all of it
+    # A part that is nearly the whole step is never taken for the whole step.
+    without = max(1.0 - (1.0 - left) / unmarked, left / 2)
     return replace(predicted, high=max(predicted.high, _inverse(without)))
 
 

@@ -24,6 +24,7 @@ def recomputed_forward(evidence: Evidence) -> Finding | None:
     if not share or "activation_checkpointing" in evidence.live:
         return None
     memory = None if evidence.is_of_trace or evidence.on_gpu else evidence.machine.available_bytes
+    hooked = 0.0 if evidence.is_of_trace or evidence.on_gpu else evidence.share("forward", "backward")
     free = f"; {memory / 2**30:.1f} GiB of memory is free" if memory else ""
     return Finding(
         kind="recomputed_forward",
@@ -34,13 +35,14 @@ def recomputed_forward(evidence: Evidence) -> Finding | None:
             f"checkpointed modules run again in backward: {evidence.ms('recompute'):.3g} ms a step{free}",
         ),
         prediction=amdahl(
-            f"half to all of the recomputation, {percent(share)} of the step, goes away; on a CPU forward and backward also lose "
-            "its hooks",
-            Part(share, *FACTORS),
-            Part(
-                0.0 if evidence.is_of_trace or evidence.on_gpu else evidence.share("forward", "backward"),
-                *OTHERS,
+            f"half to all of the recomputation, {percent(share)} of the step, goes away"
+            + (
+                f"; without checkpoint's hooks, forward and backward become up to {OTHERS[-1]:g} times as fast"
+                if hooked
+                else ""
             ),
+            Part(share, *FACTORS),
+            Part(hooked, *OTHERS),
         ),
         suggests=(),
         remedy="Remove checkpoint() (Hugging Face: model.gradient_checkpointing_disable()), or checkpoint fewer blocks.",

@@ -143,11 +143,12 @@ class Comparison:
     how_to_keep: str = ""
     """What to do to have the plan where `%accel keep` cannot take it into this process; empty where it can."""
     open_because: OpenBecause = ""
-    """Why the plan is undecided whatever its interval; empty otherwise. `heap`: it may be slower in a process that holds memory,
-    as the notebook does (`heap not measured`: that was not measured). `starting`: starting its workers may cost more than it
-    gains. `first epoch`: it gains from the second epoch on, and no step was in that."""
+    """A reason, other than its interval, why the plan is undecided; empty if there is none. `heap`: the plan may be slower in a
+    process that holds memory, as the notebook does. `heap not measured`: the same, but nothing measured it. `starting`: starting
+    the plan's workers may cost more time than its steps save. `first epoch`: the plan gains only from the second epoch on, and
+    the trial ran fewer than two epochs."""
     time_decides: bool = False
-    """Whether more relaunches may decide what is open for that reason."""
+    """Whether more relaunches may decide the plan despite `open_because`."""
 
     @property
     def title(self) -> str:

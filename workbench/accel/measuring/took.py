@@ -85,7 +85,7 @@ def advice_for(
         return "More time is not likely to decide what is undecided: times vary too much here. Close what else runs, then again."
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
-    what = "it" if len(undecided) == 1 else "what is undecided"
+    what = "this plan" if len(undecided) == 1 else "the undecided plans"
     return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} {may} decide {what}."
 
 
@@ -94,12 +94,21 @@ def _beyond_time(undecided: Sequence[Comparison]) -> str:
     here = [row.plan for row in undecided if row.may_be_slower_here and not row.has_own_allocator]
     if here:
         plans = " ".join(f"{plan}+steady_allocator" for plan in here)
-        why = "A longer trial cannot show how this notebook's heap behaves; a steady allocator makes it irrelevant"
+        why = (
+            "A longer trial cannot show how this notebook's memory allocator affects the plan; with steady_allocator, the "
+            "notebook's no longer matters"
+        )
         return f"{why}: %accel try {plans}."
     if any(row.may_be_slower_here for row in undecided):
-        return "A longer trial cannot show how this notebook's heap behaves. Profile the cell, keep the plan, and profile again."
+        return (
+            "A longer trial cannot show how this notebook's memory allocator affects the plan. Profile the cell, keep the plan, "
+            "profile again, and compare the step times."
+        )
     if any(row.open_because == "first epoch" for row in undecided):
-        return "A trial does not get beyond the first epoch here. Keep the plan, and compare the time of whole epochs."
+        return (
+            "This trial cannot run enough steps after the first epoch. Keep the plan, and compare the time of a later epoch with "
+            "and without it."
+        )
     return (
         "A longer trial cannot show what it costs to start workers in each epoch. Try the plan with persistent=True, so that "
         "workers start only once."

@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def gains_from_second_epoch(self) -> bool:
-        """Whether it keeps something in the first epoch that helps from the second on."""
+        """Whether the plan stores something in the first epoch that makes later epochs faster."""
         return any(getattr(entry, "gains_from_second_epoch", False) for entry in self.entries)
 
     @property

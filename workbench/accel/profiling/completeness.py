@@ -30,8 +30,8 @@ CAPTURE_BEGINS, CAPTURE_ENDS = (re.compile(rf"(cuda|cu|hip)Stream{edge}Capture")
 TOLERANCE_NS = 50_000
 NOTHING = "nothing was recorded of the GPU, though the model is on it"
 OF_CUPTI = (
-    "This is the profiler's fault, not your cell's: before CUDA 13.1, CUPTI can lose or shift GPU events in every profile of a "
-    "process but the first. Restart the kernel and profile again. CPU times are correct."
+    "This is the profiler's fault, not your cell's: before CUDA 13.1, CUPTI can lose or shift GPU events in every profile after "
+    "the first one in a process. Restart the kernel and profile again. CPU times are correct."
 )
 
 

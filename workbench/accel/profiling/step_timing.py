@@ -49,8 +49,8 @@ class StepTiming:
     `times_ms` are the raw times that `step_ms` is the median of, in order. What was left out is counted: warm-up and
     profiled steps of times and shares, unusually slow ones (`outlier_steps`) of the shares. `unit` is "batch" for a
     cell that only runs forward. `is_under_profiler`: there were no others, so the times include the profiler's cost.
-    `each_step` are the first 2,000 steps, those that were left out included. `added_ms` is about what torch.profiler added to the
-    cell: its profiled steps as far as they were longer than the others.
+    `each_step` are the first 2,000 steps, those that were left out included. `added_ms` estimates the time that
+    torch.profiler added to the cell: how much longer the profiled steps were than the others.
     """
 
     times_ms: tuple[float, ...]

@@ -33,7 +33,7 @@ class UnusedForward:
 
 @dataclass(frozen=True)
 class LoaderStart:
-    """How often a loader's workers started and ended, and the total time beyond ordinary fetches."""
+    """How often a loader's workers started, and the time that starting and ending them added to ordinary fetches."""
 
     loader: str
     workers: int

@@ -1,8 +1,9 @@
 """The phases and steps of a trace that accel did not record, as the ranges that accel would have written.
 
 torch itself names fetching a batch, optimizer steps and `zero_grad`; backward is what the autograd engine runs; the other
-operations are forward, loss included. Work after a backward or an optimizer step that leads to no backward counts as
-part of the gap between two phases. Calls into a device's runtime alone, as in a trace of the GPU only, are no phase.
+operations are forward, loss included. Work that follows a backward or an optimizer step, and that no backward
+follows, counts as part of the gap between two phases. Calls into a device's runtime alone, as in a trace of the GPU
+only, are no phase.
 """
 
 from __future__ import annotations

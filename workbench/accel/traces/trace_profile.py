@@ -36,8 +36,8 @@ OF_TRACE = {CELL_START: "the start of the trace", CELL_END: "the end of the trac
 OF_STEPS = {CELL_START: "the start of the first step", CELL_END: "the end of the last step"}
 # What is lost of a GPU's work looks like idle time, and what is lost of an operator's time like Python code.
 LOST = (
-    "Before CUDA 13.1, CUPTI can lose or shift GPU events in every profile of a process but the first, and its range profiler "
-    "records counters instead of kernels. Record the trace in a new process, without counters. CPU times are correct."
+    "Before CUDA 13.1, CUPTI can lose or shift GPU events in every profile after the first one in a process, and its range "
+    "profiler records counters instead of kernels. Record the trace in a new process, without counters. CPU times are correct."
 )
 DAMAGED = Completeness(
     is_complete=False,

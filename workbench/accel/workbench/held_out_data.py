@@ -166,7 +166,7 @@ def steps_of_epoch(workload: Workload, name: str | None) -> int:
 
 
 def steps_of_pass(workload: Workload, name: str | None) -> int:
-    """About how many steps one pass over the training data takes, also of a loader that is gone; 0 if unknown."""
+    """Estimated steps of one pass over the training data, even if the loader no longer exists; 0 if unknown."""
     try:
         return math.ceil(len(training_loader(workload, name)) / max(workload.accumulation, 1))
     except Exception:  # no loader, a stream, or whatever a data set of the user's raises

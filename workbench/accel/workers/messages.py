@@ -44,12 +44,10 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     trains_on: str = ""  # the device of the workload's models
     samples_per_batch: int = 0  # what a backward pass counts where no DataLoader is seen to give batches
     reads_back: list[ReadBack] = []  # by the cell and its functions, where that makes them wait
-    epoch_steps: int = (
-        0  # in one run through the training's loader, as far as the cell reads it; 0 if unknown
-    )
+    epoch_steps: int = 0  # in a pass over the training's loader, as far as the cell reads it; 0 if unknown
     pass_steps: int = 0  # in a full pass; estimated if the loader no longer exists
     makes_ahead: bool = False  # the training's loader makes batches in the background
-    has_threads: bool = False  # a thread of the user's reads a loader
+    has_threads: bool = False  # a thread that the cell started reads a loader
     loader_workers: int = 0  # its worker processes
     perturb: bool = False
     quality: QualityQuestion | None = None

@@ -255,8 +255,8 @@ class Relaunch:
                 warm += 1
 
     def _affordable(self, steps: int, step_s: float, deadline: float, taken: int) -> int:
-        """Warm-up steps that fit the time: `steps`, which may be a whole pass; else the usual number; else those taken."""
-        # The time that was left before the first of these steps: the answer does not change while they are taken.
+        """Warm-up steps that fit the time: `steps` (perhaps a whole pass), else the usual number, else `taken`: it ends now."""
+        # The time that was left when the warm-up began, so that the answer is the same after each step.
         left_s = WARM_UP_SHARE * (deadline - time.monotonic() + taken * step_s)
         variants = len(self._running)
         for wanted, most_s in ((steps, LONGEST_PASS_S), (self._usual_warm_up, math.inf)):
@@ -327,7 +327,7 @@ class Relaunch:
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
-        """One block for all variants, so that all take equal steps; sized for the fastest, or with a pipeline for the slowest.
+        """One block for all variants, so that all take as many steps; sized for the fastest, or with a pipeline for the slowest.
 
         One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
         many steps would make turns eight times as long, and what is compared would lie that far apart.

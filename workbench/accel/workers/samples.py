@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from accel.errors import AccelError
 from accel.profiling.compilation import Compilation
 
-# For reading the training data once in each variant, before a plan is timed that keeps something of the first epoch.
+# Over all variants together, for a warm-up of one pass over the training data, which plans that gain only from the second epoch
+# on need.
 LONGEST_PASS_S = 30.0
 
 

@@ -21,9 +21,10 @@ from accel.workload.shipping import Parcel
 MOST_RELAUNCHES = 60  # with a budget: more than fit into an hour
 WHY_OPEN: dict[OpenBecause, str] = {
     "heap": "steps are faster in fresh processes, but may be slower in this notebook",
-    "heap not measured": "steps are faster in fresh processes; accel had no time to measure the plan in a process that holds "
-    "memory, as this notebook does",
+    "heap not measured": "steps are faster in fresh processes, but may be slower in a process that holds memory, as this "
+    "notebook does; accel had no time to measure that",
     "starting": "steps are faster, but starting the workers may cost more time than the faster steps save",
+    "first epoch": "the plan gains only from the second epoch on, and the trial ran fewer than two epochs",
 }
 
 

@@ -25,7 +25,7 @@ _SETTLE_S = 0.015  # longer than OpenMP threads spin and caches need
 _TIMED_S = 0.06
 _MOST_STEPS = 32  # of each sort: a turn stays short even where a step takes microseconds
 _LEAST_PIPELINE_S, _MOST_PIPELINE_S = 0.5, 1.5  # of timed steps whose batches are made in the background
-_LONGEST_CYCLE, _LONGEST_TURN_S = 24, 3.0  # steps, seconds: longer turns would leave too few rounds
+_LONGEST_CYCLE, _LONGEST_CYCLE_S = 24, 10.0  # steps, seconds: longer turns would leave too few rounds
 _MOST_AHEAD, _LONGEST_DRAIN_S = 64, 2.0  # batches in a thread's queue; time to use them up
 
 
@@ -36,8 +36,9 @@ class Pipeline:
     >>> Pipeline(epoch_steps=20, workers=4).ahead
     8
 
-    Workers that started together deliver together: of four, one batch is waited for and three lie ready. `cycle` is a
-    multiple of every variant's number of workers.
+    Workers that started together finish together: with four workers, a step waits for one batch, and the next three are
+    ready. `cycle` (steps) is a multiple of every variant's number of workers, or the largest number if that multiple exceeds
+    `_LONGEST_CYCLE`.
 
     `has_threads`: threads may make the batches; unlike worker processes, they are not stopped during other variants' turns.
     """
@@ -84,8 +85,8 @@ class StepBlock:
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
 
-        With a pipeline, the block times whole epochs if they are short, else half a second of steps in whole cycles. The
-        settle steps first use up what threads made during the turns of other variants.
+        With a pipeline, the block times whole epochs if they are short, otherwise at least half a second of steps in whole
+        cycles. With `has_threads`, the settle steps first consume the batches that threads made during other variants' turns.
         """
         if pipeline is None and step_s >= 1.0:  # some milliseconds more are nothing to it
             return cls()
@@ -96,8 +97,8 @@ class StepBlock:
         if pipeline is None:
             return cls(settle, timed)
         epoch, unit = pipeline.epoch_steps, pipeline.cycle
-        if unit * step_s > _LONGEST_TURN_S:
-            unit = min(max(pipeline.workers, 1), max(1, int(_LONGEST_TURN_S / step_s)))
+        if unit * step_s > _LONGEST_CYCLE_S:
+            unit = max(pipeline.workers, 1)  # never less: turns would always time the same part of a cycle
         timed = max(timed, math.ceil(_LEAST_PIPELINE_S / step_s))
         if pipeline.has_threads:
             settle = max(settle, min(_MOST_AHEAD, math.ceil(_LONGEST_DRAIN_S / step_s)))

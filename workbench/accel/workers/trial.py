@@ -98,29 +98,47 @@ class Trial(StagedTrial[Ladder]):
                 )
 
     def _decide_what_time_decides(self) -> None:
-        """Spend the remaining time on plans that are undecided though their interval lies above 1.
+        """Spend the remaining time on undecided plans that more relaunches may decide.
 
-        It looks at the result once, at the end: stopping as soon as it is favourable would call too many plans faster.
+        The trial reads their verdict once, at the end: to stop at the first favourable result would call too many plans faster.
         """
         if not self.budget.is_strict:
             return
-        unknown = self._open_because("heap not measured")
-        if unknown and "steady" not in self._stages and self._takes_s(unknown) <= self.budget.left_s:
-            self._run_stage(self._steady_plan(unknown), "measuring", self.budget.deadline)
-        steady = [plan for plan in self._open_because("heap") if in_steady_worker(plan)]
-        plans = [*dict.fromkeys(map(in_steady_worker, steady))] or self._open_because("starting")
-        stage = self._stages.get("steady" if steady else "notebook")
-        if not plans or stage is None:
+        self._measure_held_memory(self._open_because("heap not measured"))
+        if steady := [plan for plan in map(in_steady_worker, self._open_because("heap")) if plan]:
+            self._race("steady", [*dict.fromkeys(steady)])
+        else:
+            self._race("notebook", self._open_because("starting"))
+
+    def _measure_held_memory(self, plans: list[Plan]) -> None:
+        """Measure these plans, which are faster in fresh processes, under a steady allocator."""
+        more = [*dict.fromkeys(map(in_steady_worker, plans))]
+        if not more or self._takes_s(more) > self.budget.left_s:
+            return
+        with suppress(AccelError):  # a relaunch that fails must not discard earlier results
+            if (stage := self._stages.get("steady")) is not None:
+                stage.take_on(more, self.budget.deadline)
+            else:
+                self._run_stage(self._steady_plan(more), "measuring", self.budget.deadline)
+        for standing in filter(None, (self._standing("steady", str(plan)) for plan in more)):
+            standing.error = None
+
+    def _race(self, name: str, plans: list[Plan]) -> None:
+        """Relaunch these plans until the time is up or all fail."""
+        stage = self._stages.get(name)
+        if stage is None or not plans:
             return
         stage.deadline = self.budget.deadline
-        with suppress(AccelError):  # what is known stays, whatever happens to one more relaunch
+        raced = [stage.standings[str(plan)] for plan in plans]
+        with suppress(AccelError):  # a relaunch that fails must not discard earlier results
             while stage.least_s <= self.budget.left_s and stage.race(plans):
-                pass
-        for standing in stage.standings.values():
-            standing.error = None if standing.samples else standing.error
+                if all(standing.error for standing in raced):
+                    break
+        for standing in raced:
+            standing.error = None
 
     def _open_because(self, because: OpenBecause) -> list[Plan]:
-        rows = {plan: self._row(plan) for plan in self._measured}
+        rows = {plan: self._row(plan) for plan in self._measured if self._error_of(plan) is None}
         return [plan for plan, row in rows.items() if row.time_decides and row.open_because == because]
 
     @property
@@ -190,7 +208,7 @@ class Trial(StagedTrial[Ladder]):
 
     @property
     def _effort(self) -> Effort:
-        """The setting's effort; no relaunch fills the time while a plan that was left out still fits."""
+        """The setting's effort; a relaunch does not use up the remaining time if a plan that was left out still fits into it."""
         least_s = min((self._takes_s([plan]) for plan in self._left_out), default=math.inf)
         has_room = self._takes_s(self._measured) + least_s <= self.budget.left_s
         return replace(self._setting.effort, fills=False) if has_room else self._setting.effort
@@ -298,7 +316,7 @@ class Trial(StagedTrial[Ladder]):
         return made if made.shown else replace(made, verdict="undecided")
 
     def _may_be_slower_here(self, plan: Plan) -> bool:
-        """Whether the notebook's memory may make the plan slower, which no stage has measured."""
+        """Whether the plan may be slower in the notebook, which holds memory, and no stage has measured this."""
         setting, steady = self._setting, self._standing("steady", str(in_steady_worker(plan)))
         return (
             (steady is None or steady.shown is None)

@@ -200,8 +200,8 @@ def _open_because(
     if deciding is None or deciding.shown is None:
         return "", False
     if _is_in_first_epoch(plan, deciding):
-        own = deciding.samples[-1]
-        return "first epoch", 2 * own.pass_steps * median_ms(deciding.samples) / 1e3 <= LONGEST_PASS_S
+        step_ms = max(median_ms(deciding.samples), median_ms(deciding.base_samples))
+        return "first epoch", 2 * deciding.samples[-1].pass_steps * step_ms / 1e3 <= LONGEST_PASS_S
     if deciding.verdict != "faster":
         return "", False
     if here is not None and here.low < 1:
@@ -224,7 +224,7 @@ def _starting(plan: Plan, standing: Standing) -> float:
 
 
 def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
-    """Whether the plan gains from the second epoch on, and too few of its steps came after the first."""
+    """Whether the plan gains only from the second epoch on, and neither warmed up for one epoch nor ran for two in all."""
     own = standing.samples[-1]
     is_warm = 0 < own.pass_steps <= own.warm_up_steps
     return (
@@ -235,9 +235,9 @@ def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
 
 
 def may_be_slower_where_not_measured(plan: Plan, notebook: Standing | None) -> bool:
-    """Whether a plan that is faster in fresh processes may be slower in one that holds the memory of a step.
+    """Whether a plan that is faster in fresh processes may be slower in a process that keeps a step's memory mapped.
 
-    A process that holds memory saves these page faults, at up to `_FAULT_S` each, on both sides.
+    Such a process has none of these page faults: that saves up to `_FAULT_S` for each, of the baseline and of the plan.
     """
     faults = _page_faults(notebook)
     if notebook is None or notebook.shown is None or faults is None or faults[0] < MANY_FAULTS:

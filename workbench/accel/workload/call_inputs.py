@@ -98,7 +98,7 @@ def _described(value: Any) -> Any:
     if is_a(value, torch.Tensor):
         try:
             return TensorShape.of(value)
-        except Exception:  # a nested tensor has no shape, a subclass may refuse to tell
+        except Exception:  # a nested tensor has no shape; a subclass may raise
             return Strange(type(value).__qualname__)
     if value is None or is_a(value, (int, float, str, bool, torch.dtype, torch.device)):
         return value

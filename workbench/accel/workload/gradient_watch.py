@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 FEWEST_UPDATES = 2
-# Updates after which accel looks at the gradient's values, before each backward pass: `p.grad.data.zero_()` leaves no other sign.
+# Up to so many updates, accel also reads the gradient's values before a backward pass, at most MOST_LOOKS times:
+# `p.grad.data.zero_()` leaves no other sign.
 LOOKED_THROUGH, MOST_LOOKS = 3, 64
 
 
@@ -38,9 +39,7 @@ class GradientWatch:
         self._parameter: Any = None
         self._seen: tuple[int, int] | None = None  # id and version of the gradient when last looked at
         self._is_cleared = self._adds = False  # since the last update began
-        self._has_values: list[
-            Any
-        ] = []  # whether the gradient was more than zeros; read when the run is over
+        self._has_values: list[Any] = []  # whether the gradient had a nonzero value; read after the run
 
     @property
     def never_clears(self) -> bool:
@@ -106,7 +105,10 @@ class GradientWatch:
         return self._seen is not None and self._seen[0] != id(self._parameter.grad)
 
     def _look(self) -> None:
-        """Compute whether the gradient has values, without waiting for it; in a CUDA graph's capture nothing may be added."""
+        """Record whether the gradient has a nonzero value, without waiting for the GPU.
+
+        While a CUDA graph is captured the gradient counts as cleared: no operation may be added.
+        """
         import torch
 
         gradient = self._parameter.grad

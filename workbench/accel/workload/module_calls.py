@@ -177,7 +177,7 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
 
 
 def samples_of_call(model: Any, values: list[Any]) -> int:
-    """Like `_samples_of_call`, but 0 if an argument, such as a nested tensor, cannot tell."""
+    """Like `_samples_of_call`, but 0 if reading an argument's shape raises, as for a nested tensor."""
     try:
         return _samples_of_call(model, values)
     except Exception:  # a tensor subclass may raise

@@ -31,7 +31,8 @@ class RunConditions:
     system has no masks. `autocast` are the (device, format) pairs of each autocast under which autograd recorded something.
     `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
     ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read,
-    `loader_passes` how often it started reading one and then trained. `fetches_in_threads`: another thread read a loader.
+    `loader_passes` the passes over a loader that a step followed. `fetches_in_threads`: a thread other than the training's read
+    a loader.
     """
 
     threads: int

@@ -139,8 +139,8 @@ def _about_cores(activity: DeviceActivity) -> str:
     if unknown < WORTH_TELLING:
         return said
     if not known and unknown > UNKNOWN:
-        return f"kernel names do not show tensor-core use for {percent(unknown)} of kernel time"
-    return f"{said}; the names do not show it for {percent(unknown)}"
+        return f"kernel names do not say whether {percent(unknown)} of kernel time used tensor cores"
+    return f"{said}; for another {percent(unknown)}, the names do not say which cores ran"
 
 
 def _about_communication(activity: DeviceActivity) -> str:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 TITLE = "What to do about it"
 SHORT = 9  # on a screen
-NOTHING = "No rule found 3 % of a step that a change would speed up by 2 % or more."
+NOTHING = (
+    "No rule found a cost of at least 3 % of a step whose remedy would make training at least 2 % faster."
+)
 
 
 def text(findings: Findings) -> str:
