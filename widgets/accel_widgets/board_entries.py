@@ -105,7 +105,7 @@ def _lacks_environment(reasons: Sequence[Reason]) -> bool:
 
 
 def findings_shown(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The findings as cards, most expensive first."""
+    """The findings as cards, largest gain first."""
     return [
         {
             "id": finding.kind,

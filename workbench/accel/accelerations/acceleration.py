@@ -85,7 +85,7 @@ class Acceleration(Protocol):
     whose undo cannot give back what training would have made of the objects says in `after_undo` what came back and what not.
     `other_settings(machine)` gives the same entry with other knobs that a search tries once it is good; `saves_memory = True`
     says that it costs time, so that a search for speed does without it, and one for what fits into memory does not.
-    `gains_from_second_epoch = True`: a search leaves it out where the training has one epoch.
+    `gains_from_second_epoch = True`: a search leaves it out where the training has one epoch, and a trial first warms up for one.
     """
 
     name: ClassVar[str]
