@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from docs.architecture_diagram import diagram
@@ -125,8 +126,9 @@ def options_table() -> str:
     """What `accel.options` holds, with what each is from the start."""
     from accel import options
 
+    from_the_start = run_path(options.__file__)  # this process may have set others
     rows = [
-        f"| `{name}` | `{getattr(options, name)}` | {meaning} |" for name, meaning in options.MEANINGS.items()
+        f"| `{name}` | `{from_the_start[name]}` | {meaning} |" for name, meaning in options.MEANINGS.items()
     ]
     return "\n".join(["| option | from the start | meaning |", "|---|---|---|", *rows])
 

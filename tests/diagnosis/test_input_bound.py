@@ -121,7 +121,7 @@ def test_where_waiting_for_a_worker_takes_longer_than_making_a_batch_no_worker_i
     assert finding.suggests == ("loader_workers(n=0)",)
     assert "takes longer than making one" in finding.what
     assert finding.prediction.basis == (
-        "a worker makes a step's data in 1 ms, but the step waits 8 ms for the data; the training process may take 0.6 to 1.3 "
+        "a worker makes a step's data in 1 ms, but the step waits 8 ms for the data; the training process may take 0.4 to 1.3 "
         "times as long as the worker to make them"
     )
     assert finding.prediction.low < finding.prediction.ratio < finding.prediction.high
@@ -136,7 +136,8 @@ def test_workers_that_crowd_the_cores_may_hold_up_the_rest_of_the_step_too(worke
 
     crowded, alone = predicted(2), predicted(8)
     assert crowded.high > alone.high
-    assert (crowded.low, crowded.ratio) == (alone.low, alone.ratio)
+    assert crowded.ratio > alone.ratio
+    assert crowded.low == alone.low
 
 
 @pytest.mark.parametrize("workers", [1, 2])
