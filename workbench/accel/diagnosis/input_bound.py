@@ -62,6 +62,15 @@ def _share_without_work(evidence: Evidence, *phases: str) -> float:
     return sum(share for name, share in idle if name in phases)
 
 
+def _made_elsewhere(evidence: Evidence, share: float, basis: str) -> Prediction:
+    """What to expect if batches are made before the loop, or by workers, and no longer between two steps."""
+    if not evidence.on_gpu:
+        basis += f"; the rest becomes up to {IN_CACHES[-1]:g} times as fast: more of its data stays in the CPU's caches"
+    return amdahl(
+        basis, Part(share, 1.0, 2.0, GONE), Part(0.0 if evidence.on_gpu else 1.0 - share, *IN_CACHES)
+    )
+
+
 def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
     """The finding that the model waits for the loop's own code between fetching and forward."""
     ms = share * evidence.profile.step_ms
@@ -70,17 +79,15 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
         if evidence.step_loader
         else "let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop"
     )
-    caches = f"; the rest becomes up to {IN_CACHES[-1]:g} times as fast: more of its data stays in the CPU's caches"
-    caches = "" if evidence.on_gpu else caches
     return Finding(
         kind="input_bound",
         title=f"Data fetching and other loop code before forward: {percent(share)} of each step",
         what="The model waits while the loop makes its own batches or runs other code before forward.",
         share=share,
         evidence=(f"data fetching and other loop code before forward: {milliseconds(ms)} a step",),
-        prediction=amdahl(
-            f"data fetching and loop code before forward, {percent(share)} of the step, stay, are halved or vanish{caches}",
-            Part(share, 1.0, 2.0, GONE), Part(0.0 if evidence.on_gpu else 1.0 - share, *IN_CACHES),
+        prediction=_made_elsewhere(
+            evidence, share,
+            f"data fetching and loop code before forward, {percent(share)} of the step, stay, are halved or vanish",
         ),
         suggests=(),
         remedy=f"If this code makes the batch, {by_workers}; otherwise run it less often.",
@@ -103,8 +110,8 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
         return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
                 "Let the DataLoader's workers (num_workers) make the batches, or make them once before the loop.")  # fmt: skip
     if loader is None:
-        basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
-        return ("The loop makes its batches itself, and the model waits for them.", amdahl(basis, vanishes), (),
+        basis = f"waiting, {percent(share)} of the step, stays, is halved or vanishes"
+        return ("The loop makes its batches itself, and the model waits for them.", _made_elsewhere(evidence, share, basis), (),
                 "Let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop.")  # fmt: skip
     if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
         low, factor, high = BY_BATCH
@@ -150,7 +157,7 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
         return step_ms / (rest_ms / (1.0 if evidence.on_gpu else crowded) + quick * made_ms / crowded)
 
     prediction = Prediction(
-        ratio(crowded**0.5, 1.0),
+        ratio(crowded, 1.0),
         ratio(1.0, longest),
         ratio(crowded, quickest),
         f"a worker makes a step's data in {milliseconds(made_ms)}, but the step waits {milliseconds(waits_ms)} for the data; the "
