@@ -21,8 +21,8 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 # 64 samples: about 64 × 2 index operations and a stack against one or two.
 BY_BATCH = (3.0, 15.0, GONE)
 
-# Ratio: time to make a batch in the training process over time in a worker; 0.4 for tensors in memory, 1.3 is assumed.
-AS_QUICK = (0.4, 1.3)
+# Ratio: time to make a batch in the training process over time in a worker; 0.35 for tensors in memory, 1.3 is assumed.
+AS_QUICK = (0.3, 1.3)
 LEAST_WITHOUT = 1.1  # assumed: a smaller gain may be an error of the estimate
 # Speed-up of the rest of the step once the batch is no longer made between two steps: 1.1 to 1.22, on three MLPs on a CPU.
 IN_CACHES = (1.0, 1.1, 1.3)
@@ -144,24 +144,25 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 
 
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
-    """Advice where the step waits longer for a batch than a worker took to make it."""
+    """Advice where the step waits longer for a batch than a worker would take to make it on a core of its own."""
     made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
-    if not loader.num_workers or not 0 < made_ms < waits_ms:
+    # Workers on every core make everything take this many times as long, at the most.
+    crowded = max(1.0, (loader.num_workers + 1) / evidence.machine.usable_cores)
+    if not loader.num_workers or not 0 < made_ms / crowded < waits_ms:
         return None
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
     quickest, longest = AS_QUICK
-    # Workers on every core make everything take this many times as long, at the most.
-    crowded = max(1.0, (loader.num_workers + 1) / evidence.machine.usable_cores)
 
     def ratio(crowded: float, quick: float) -> float:
         return step_ms / (rest_ms / (1.0 if evidence.on_gpu else crowded) + quick * made_ms / crowded)
 
+    alone = f"; without workers on every core, all takes up to {crowded:g} times less" if crowded > 1 else ""
     prediction = Prediction(
         ratio(crowded, 1.0),
         ratio(1.0, longest),
         ratio(crowded, quickest),
         f"a worker makes a step's data in {milliseconds(made_ms)}, but the step waits {milliseconds(waits_ms)} for the data; the "
-        f"training process may take {quickest:g} to {longest:g} times as long as the worker to make them",
+        f"training process may take {quickest:g} to {longest:g} times as long as the worker to make them{alone}",
     )
     if prediction.ratio < LEAST_WITHOUT:
         return None
