@@ -69,9 +69,8 @@ def _per_sample(least: float, most: float, perhaps: float) -> Prediction:
     """With `TIMES` the batch, the fixed part is still paid once: `least` to `most` of the step, `perhaps` for the upper end.
 
     It is at least the update and the calls, at most the short operations too, and for tiny batches perhaps all of forward and
-    backward. The rest grows with the batch, and a
-    little faster where it no longer fits the caches (1.25: 0.88 [0.87, 0.91] was measured at four times the batch of the
-    course CNN), or slower where larger products run nearer to the peak (0.8).
+    backward. The rest grows with the batch, and a little faster where it no longer fits the caches (1.25: 0.88 [0.87, 0.91]
+    was measured at four times the batch of the course CNN), or slower where larger products run nearer to the peak (0.8).
     """
 
     def ratio(fixed: float, growth: float) -> float:

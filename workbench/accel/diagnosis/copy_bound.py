@@ -41,11 +41,12 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     is_pinned = memory == {"pinned"}
     factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
     factors = AS_ONE if are_tiny else factors
-    how = "become one copy" if are_tiny else "go on during computation" if is_pinned else (
-        "come from pinned memory and go on during computation"
-    )  # fmt: skip
-    once = f"are made once for the whole data set; the rest of the step becomes up to {IN_CACHES[-1]:g} times as fast"
-    how = how if is_gpu else once
+    if not is_gpu:
+        how = f"are made once for the whole data set; the rest of the step becomes up to {IN_CACHES[-1]:g} times as fast"
+    elif are_tiny:
+        how = "become one copy"
+    else:
+        how = f"{'' if is_pinned else 'come from pinned memory and '}go on during computation"
     return Finding(
         kind="copy_bound",
         title=f"{'Copying to the device' if is_gpu else 'Converting batches'}: {percent(share)} of each step",

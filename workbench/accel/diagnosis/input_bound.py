@@ -153,8 +153,8 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
     quickest, longest = AS_QUICK
 
-    def ratio(crowded: float, quick: float) -> float:
-        return step_ms / (rest_ms / (1.0 if evidence.on_gpu else crowded) + quick * made_ms / crowded)
+    def ratio(slowed: float, quick: float) -> float:
+        return step_ms / (rest_ms / (1.0 if evidence.on_gpu else slowed) + quick * made_ms / slowed)
 
     alone = f"; without workers on every core, all takes up to {crowded:g} times less" if crowded > 1 else ""
     prediction = Prediction(

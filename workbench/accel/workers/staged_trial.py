@@ -22,7 +22,7 @@ MOST_RELAUNCHES = 60  # with a budget: more than fit into an hour
 WHY_OPEN: dict[OpenBecause, str] = {
     "heap": "steps are faster in fresh processes, but may be slower in this notebook",
     "heap not measured": "steps are faster in fresh processes, but may be slower in a process that holds memory, as this "
-    "notebook does; accel had no time to measure that",
+    "notebook does; accel could not measure that",
     "starting": "steps are faster, but starting the workers may cost more time than the faster steps save",
     "first epoch": "the plan gains only from the second epoch on, and the trial ran fewer than two epochs",
 }

@@ -119,9 +119,7 @@ class PhaseRecord:
         self.nodes_before = 0  # nodes that autograd had recorded when the run began
         self.loader_workers = 0  # the most worker processes of a loader that was read
         self.fetches_in_threads = False  # a thread other than the training's read a loader
-        self.steps_at_passes: list[
-            int
-        ] = []  # number of finished steps each time a loader's iterator was created
+        self.steps_at_passes: list[int] = []  # finished steps, each time a loader's iterator was created
         self.first_optimizer: Any = (
             None  # whose steps are the training's: the first that steps, until one built later does
         )
