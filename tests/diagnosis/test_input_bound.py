@@ -85,7 +85,7 @@ def test_on_a_busy_machine_less_is_expected_of_workers():
 def test_the_slowest_stage_is_named():
     stages = (TransformTime("RandomRotation", 0.5, 0.7, 100), TransformTime("reading", 0.2, 0.3, 100))
     finding = input_bound(waiting(0.5, loaders=(LoaderTime("loader", 0, 5.0, 10, stages),)))
-    assert "slowest stage is RandomRotation, 70 % of the pipeline" in finding.what
+    assert "slowest stage of the data pipeline is RandomRotation: 70 % of its time" in finding.what
     assert any("RandomRotation" in said for said in finding.evidence)
 
 
@@ -121,8 +121,8 @@ def test_where_waiting_for_a_worker_takes_longer_than_making_a_batch_no_worker_i
     assert finding.suggests == ("loader_workers(n=0)",)
     assert "takes longer than making one" in finding.what
     assert finding.prediction.basis == (
-        "a worker makes a step's data in 1 ms, but the step waits 8 ms for the data; the training process may take 0.3 to 1.3 "
-        "times as long as the worker to make them"
+        "a worker makes a step's data in 1 ms, but the step waits 8 ms for it; making it in the training process may take 0.3 "
+        "to 1.3 times as long as in the worker"
     )
     assert finding.prediction.low < finding.prediction.ratio < finding.prediction.high
     assert finding.prediction.ratio == pytest.approx(10 / (2 + 1))
@@ -155,7 +155,9 @@ def test_where_a_wait_is_about_as_long_as_making_a_batch_more_workers_are_sugges
 def test_workers_that_are_slow_only_because_they_crowd_the_cores_are_to_be_dropped(made_ms):
     finding = input_bound(waiting(0.8, cores=2, setup=with_workers(SLOW, 2), loaders=timed(made_ms, 2)))
     assert finding.suggests == ("loader_workers(n=0)",)
-    assert finding.prediction.basis.endswith("without workers on every core, all takes up to 1.5 times less")
+    assert finding.prediction.basis.endswith(
+        "without workers on every core, the step becomes up to 1.5 times as fast"
+    )
 
 
 @pytest.mark.parametrize(("cores", "made_ms"), [(8, 8.5), (8, 40.0), (2, 12.5), (2, 40.0)])
@@ -329,7 +331,7 @@ def test_the_loader_that_training_waits_for_is_named_and_not_that_of_validation(
     evidence = real(form(cell), TWO_LOADERS)
     finding = input_bound(evidence)
     assert evidence.workload.samples_per_step == 4
-    assert "slowest stage is Turn" in finding.what
+    assert "slowest stage of the data pipeline is Turn" in finding.what
     assert "num_workers=0, batch_size=4" in finding.evidence
     assert not any("Blur" in said for said in finding.evidence)
 

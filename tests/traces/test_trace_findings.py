@@ -259,7 +259,9 @@ def test_waiting_for_other_ranks_is_found_in_each_ranks_own_report(tmp_path):
     first, second = (found(each) for each in report.profiles)
     assert first["communication_bound"].share == pytest.approx(0.38, abs=0.01)
     assert second["communication_bound"].share < first["communication_bound"].share
-    assert "Waiting for other ranks: 38 % of each step (rank 0; found on 2 of 2)" in str(report)
+    assert "Communication between ranks without overlap: 38 % of each step (rank 0; found on 2 of 2)" in str(
+        report
+    )
     assert "found on 2 of 2" in report._repr_mimebundle_()["text/html"]
     assert all(each.events is None for each in report.profiles)
 

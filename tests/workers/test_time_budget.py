@@ -104,7 +104,7 @@ def test_a_trial_without_a_budget_says_how_long_it_took_and_that_it_is_decided_o
     ladder = workbench.try_("fused_optimizer")
     assert isinstance(ladder, Ladder)
     assert ladder.took.budget_s is None
-    assert ladder.took.ended_by in ("every plan is decided", "1 relaunch did not decide it")
+    assert ladder.took.ended_by in ("every plan is decided", "1 relaunch left at least one plan undecided")
     assert {"starting workers", "measuring"} <= {phase for phase, _ in ladder.took.phases}
 
 

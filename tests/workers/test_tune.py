@@ -213,7 +213,7 @@ def test_stopped_before_the_winner_ran_anew_it_says_what_was_ahead_and_claims_no
     tuning = workbench.tune(include=TRIED, budget_s=3000, watch=stop_before_confirming)
     assert tuning.best is None
     assert tuning.answer.startswith("Not confirmed: channels_last")
-    assert tuning.took.ended_by == "you stopped it"
+    assert tuning.took.ended_by == "you stopped the trial"
 
 
 def test_a_plan_whose_worker_fails_is_left_out_and_the_others_go_on(workbench, steps_take):

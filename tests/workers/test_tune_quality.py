@@ -131,7 +131,7 @@ def test_stopped_while_quality_is_compared_it_keeps_the_best_that_changes_nothin
     assert "training" in stopped[0]
     assert tuning.best.plan == EXACT
     assert tuning.quality.plan != EXACT
-    assert tuning.took.ended_by == "you stopped it"
+    assert tuning.took.ended_by == "you stopped the trial"
 
 
 def test_a_worker_that_fails_in_the_comparison_leaves_what_was_found(workbench, learning, monkeypatch):

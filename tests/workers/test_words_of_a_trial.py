@@ -51,7 +51,7 @@ STARTING = "steps are faster, but starting the workers may cost more time than t
         (["heap"], HEAP),
         (["starting", "starting"], STARTING),
         (["starting", "heap", "starting"], f"{HEAP}; {STARTING}"),
-        (["heap", ""], "3 relaunches did not decide it"),
+        (["heap", ""], "3 relaunches left at least one plan undecided"),
         (
             ["first epoch"],
             "the plan gains only from the second epoch on, and the trial ran fewer than two epochs",

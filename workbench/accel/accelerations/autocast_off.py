@@ -22,8 +22,8 @@ class AutocastOff:
     """Train in float32 where the cell, or a library that it calls, enters torch.autocast.
 
     What it does
-        Outside compiled code, entering `torch.autocast` has no effect: in the cell, in a model's forward, or in a
-        library such as Lightning or Accelerate. A GradScaler keeps scaling, though float32 does not need it.
+        While this plan is on, `torch.autocast` has no effect outside compiled code: not in the cell, not in a model's
+        forward, not in a library such as Lightning or Accelerate. A GradScaler keeps scaling, though float32 does not need it.
     When it helps
         On hardware that emulates the format: bfloat16 on CPUs without avx512_bf16 or AMX, float16 on CPUs
         without avx512_fp16. On models whose operations are so short that the casts cost more than they save.

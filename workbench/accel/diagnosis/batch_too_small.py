@@ -32,15 +32,16 @@ def batch_too_small(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="batch_too_small",
         title=f"The batch is small: {percent(most)} of each step would cost the same with a larger one",
-        what=f"A step trains on {samples} samples; updating the weights and calling operations take as long for more.",
+        what=f"A step trains on {samples} samples; updating the weights and launching operations would take no longer "
+        "for a larger batch.",
         share=most,
         evidence=(f"optimizer and clearing gradients: {percent(update)}",
                   f"calls, and operations too short to grow with the batch: {percent(most - update)}"),
         prediction=_per_sample(least, most, perhaps=most + evidence.share(*GROWING) if samples <= TINY else most),
         suggests=(f"batch_size(factor={TIMES})",) if evidence.step_loader is not None else (),
         remedy=f"Raise the batch to {TIMES * samples} samples, and the learning rate with it (linearly up to a point).",
-        wrong_when="the memory does not hold it, or the model needs many small updates to reach its quality: "
-        "the gain is in samples a second, not in steps.",
+        wrong_when="the larger batch does not fit into memory, or the model needs many small updates to reach its quality: "
+        "samples per second rise, steps per second do not.",
         details={"times": TIMES},
     )  # fmt: skip
 
@@ -76,8 +77,9 @@ def _per_sample(least: float, most: float, perhaps: float) -> Prediction:
     def ratio(fixed: float, growth: float) -> float:
         return 1.0 / (fixed / TIMES + (1.0 - fixed) * growth)
 
-    fixed = f"{percent(least)} to {percent(max(most, min(1.0, perhaps)))} of the step stays with {TIMES} times the samples"
-    basis = f"{fixed}; the ratio is of samples a second"
+    upper = max(most, min(1.0, perhaps))
+    fixed = f"{percent(least)} to {percent(upper)} of the step takes no longer with {TIMES} times the samples"
+    basis = f"{fixed}; the predicted speed-up is in samples per second"
     middle = (least + 2.0 * most) / 3.0
     return Prediction(
         ratio(middle, 1.0), ratio(0.9 * least, 1.25), ratio(min(1.0, 1.05 * perhaps), 0.8), basis

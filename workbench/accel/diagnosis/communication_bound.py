@@ -1,4 +1,4 @@
-"""The step waits for other ranks: communication that nothing is computed beside."""
+"""The step waits for communication between ranks, and no computation overlaps it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         kind="communication_bound",
-        title=f"Waiting for other ranks: {percent(share)} of each step",
+        title=f"Communication between ranks without overlap: {percent(share)} of each step",
         what=f"{ms:.3g} ms a step are communication between ranks, and for {exposed_ms:.3g} ms of that nothing else runs.",
         share=share,
         evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing else: {exposed_ms:.3g} ms, {percent(share)} of the step"),
         prediction=amdahl(
-            f"waiting for other ranks, {percent(share)} of the step, halves if ranks send half the bytes; at best, "
-            "all of it goes on during computation",
+            f"communication without overlap, {percent(share)} of the step, halves if ranks send half the bytes; at best, "
+            "computation overlaps all of it",
             Part(share, 1.0, 2.0, GONE),
             Part(max(0.0, _after_backward(evidence) - share), 1.0, 1.0, GONE),
         ),
         suggests=(),
-        remedy="Send less: register_comm_hook(None, bf16_compress_hook) halves the bytes, accumulating over more "
-        "micro-batches with no_sync() sends more seldom, a larger batch for each rank computes longer for the same bytes. "
-        "Start earlier: gradient_as_bucket_view=True, and smaller buckets (bucket_cap_mb) for the first all-reduce.",
-        wrong_when="one rank is slower than the others: then they wait for it, not for the network, and what it does has to "
-        "be profiled. With few large layers the last bucket cannot be hidden.",
+        remedy="Send less: register_comm_hook(None, bf16_compress_hook) halves the bytes; accumulating over more "
+        "micro-batches with no_sync() sends less often; a larger batch per rank sends the same bytes for more samples. "
+        "Start the first all-reduce earlier: smaller buckets (bucket_cap_mb). Save a copy: gradient_as_bucket_view=True.",
+        wrong_when="one rank is slower than the others: then they wait for that rank, not for the network; profile that "
+        "rank. With few large layers, computation cannot overlap the all-reduce of the last bucket.",
         details={"communication_ms": ms, "exposed_ms": exposed_ms},
     )  # fmt: skip
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from accel.machine.peaks import Peaks
     from accel.profiling.device_activity import CopyRow, DeviceActivity
 
-# Pageable memory is staged through a pinned buffer: CUDA's own measurements have pinned copies at 2 to 2.5 times its rate
-# (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), which rates measured on this machine replace; and with
-# non_blocking=True they go on during computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done
-# once, before the loop; but then the batch is no longer in the caches when the model reads it, which takes up to most of
-# that back (1.01 to 1.04 of 1.09 measured).
+# Pageable memory is staged through a pinned buffer: NVIDIA measured copies from pinned memory at 2 to 2.5 times the rate
+# (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/); rates measured on this machine replace that figure.
+# With non_blocking=True, computation overlaps pinned copies, so the wait can disappear. A conversion on the CPU disappears if it
+# is done once, before the loop. But then the batch is no longer in the caches when the model reads it, which can cost most of
+# that gain (a speed-up of 1.01 to 1.04 was measured where 1.09 was expected).
 PINNED = (1.0, 2.5, GONE)
 PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.0, 2.0, GONE)
@@ -58,7 +58,7 @@ def copy_bound(evidence: Evidence) -> Finding | None:
             *_rates(device, evidence.profile.peaks),
         ),
         prediction=amdahl(
-            f"copies, {percent(share)} of the step, {how}",
+            f"{'copies' if is_gpu else 'conversions'}, {percent(share)} of the step, {how}",
             Part(share, *factors),
             Part(1.0 - share, *((1.0, 1.0, 1.0) if is_gpu else IN_CACHES)),
         ),
@@ -93,7 +93,7 @@ def _copies(device: DeviceActivity | None) -> tuple[str, ...]:
 def _on_gpu(
     device: DeviceActivity | None, peaks: Peaks | None, is_pinned: bool
 ) -> tuple[float, float, float]:
-    """How many times as fast copies become; by pinned memory as fast as this machine was measured to copy, where it was."""
+    """How many times as fast copies become with pinned memory; from this machine's measured copy rates if there are any."""
     if is_pinned:
         return PINNED_ALREADY
     pinned = peaks.copies.of("cpu", device.device, pinned=True) if device and peaks else None
@@ -109,7 +109,7 @@ def _on_gpu(
 
 
 def _rates(device: DeviceActivity | None, peaks: Peaks | None) -> tuple[str, ...]:
-    """What this machine was measured to copy, beside what the training's copies reach."""
+    """The copy rates measured on this machine, to compare with those of the training's copies."""
     if device is None or peaks is None:
         return ()
     rates = {

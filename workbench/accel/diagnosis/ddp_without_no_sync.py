@@ -47,8 +47,8 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
         ),
         suggests=(),
         remedy=f"Run all micro-batches but the last of a step in `with {name}.no_sync():`, forward and backward both.",
-        wrong_when="the gradients of all ranks are needed after each micro-batch, as for clipping by their norm before they "
-        "are summed, or the step has to keep little memory (no_sync keeps gradients unsharded).",
+        wrong_when="each micro-batch needs the gradients summed over all ranks, for example to clip them before they are "
+        "accumulated.",
         line=evidence.line_where(lambda node: getattr(getattr(node, "func", None), "attr", "") == "backward"),
         details={"micro_batches": float(micro_batches), "reducing_share": reducing},
     )  # fmt: skip

@@ -49,8 +49,8 @@ def input_bound(evidence: Evidence) -> Finding | None:
         prediction=advice[1],
         suggests=advice[2],
         remedy=advice[3],
-        wrong_when="an epoch has few steps, so that starting workers costs more than they save; or the data set holds "
-        "something that other processes cannot have, such as an open connection.",
+        wrong_when="the advice is to use workers, and either an epoch has so few steps that starting them costs more than they "
+        "save, or the data set holds something that other processes cannot use, such as an open connection.",
     )  # fmt: skip
 
 
@@ -101,23 +101,20 @@ Advice = tuple[str, "Prediction | None", tuple[str, ...], str]
 def _advice(evidence: Evidence, loader: Any) -> Advice:
     """What is wrong, what to expect, what to try, what to edit."""
     share = evidence.share("data")
-    vanishes = Part(share, 1.0, 2.0, GONE)
+    waiting = f"waiting, {percent(share)} of the step, stays the same, halves or disappears"
+    shorter = amdahl(waiting, Part(share, 1.0, 2.0, GONE))
     if evidence.is_of_trace:
         return _advice_of_trace(evidence)
     is_elsewhere = evidence.profile.whole_run.step_loader == ""  # else unknown, or of a function that is over
     if loader is None and not is_elsewhere:
-        basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
-        return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
+        return ("The model waits for its next batch.", shorter, (),
                 "Let the DataLoader's workers (num_workers) make the batches, or make them once before the loop.")  # fmt: skip
     if loader is None:
-        basis = f"waiting, {percent(share)} of the step, stays, is halved or vanishes"
-        return ("The loop makes its batches itself, and the model waits for them.", _made_elsewhere(evidence, share, basis), (),
+        return ("The loop makes its batches itself, and the model waits for them.", _made_elsewhere(evidence, share, waiting), (),
                 "Let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop.")  # fmt: skip
     if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
         low, factor, high = BY_BATCH
-        basis = (
-            f"fetching, {percent(share)} of the step, takes one indexing operation in place of one a sample"
-        )
+        basis = f"fetching, {percent(share)} of the step, needs one indexing operation per batch instead of one per sample"
         return ("The data lies in memory as tensors, and the loader takes it sample by sample and stacks it again.",
                 amdahl(basis, Part(share, low, factor, high)), (),
                 "Take whole batches: for i in torch.randperm(len(X)).split(64): x, y = X[i], Y[i]. "
@@ -126,7 +123,7 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
         return alone
     if loader.num_workers and not _made_ms(evidence):
         return ("accel could not time these workers. They may be too slow, or sending a batch may take longer than making it.",
-                amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes), (),
+                shorter, (),
                 "Compare with num_workers=0. To let accel time the workers, build the DataLoader inside the cell.")  # fmt: skip
     n = _workers(evidence, loader)
     prediction = _with_workers(evidence, n)
@@ -135,11 +132,12 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     where = (f"{few} keep up" if loader.num_workers
              else "The training process makes each batch itself, between two steps")  # fmt: skip
     suggests = () if more or n <= loader.num_workers else (f"loader_workers(n={n})",)
-    if more:
-        prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
-    if not suggests and not more:
-        more = "All usable cores have a worker already: make the pipeline itself cheaper, its slowest stage first."
-        prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
+    if not suggests:
+        more = (
+            more
+            or "More workers are not expected to help: make the pipeline cheaper, its slowest stage first."
+        )
+        prediction = shorter
     return (f"{where}.{_slowest(evidence)}", prediction, suggests, more)
 
 
@@ -156,13 +154,17 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     def ratio(slowed: float, quick: float) -> float:
         return step_ms / (rest_ms / (1.0 if evidence.on_gpu else slowed) + quick * made_ms / slowed)
 
-    alone = f"; without workers on every core, all takes up to {crowded:g} times less" if crowded > 1 else ""
+    alone = (
+        f"; without workers on every core, the step becomes up to {crowded:g} times as fast"
+        if crowded > 1
+        else ""
+    )
     prediction = Prediction(
         ratio(crowded, 1.0),
         ratio(1.0, longest),
         ratio(crowded, quickest),
-        f"a worker makes a step's data in {milliseconds(made_ms)}, but the step waits {milliseconds(waits_ms)} for the data; the "
-        f"training process may take {quickest:g} to {longest:g} times as long as the worker to make them{alone}",
+        f"a worker makes a step's data in {milliseconds(made_ms)}, but the step waits {milliseconds(waits_ms)} for it; "
+        f"making it in the training process may take {quickest:g} to {longest:g} times as long as in the worker{alone}",
     )
     if prediction.ratio < LEAST_WITHOUT:
         return None
@@ -182,13 +184,11 @@ def _advice_of_trace(evidence: Evidence) -> Advice:
     """torch names the loader's iterator, and so tells whether there are workers; how many cores there are is not known."""
     share = evidence.sure_share("data")
     fetches = evidence.rows(lambda row: row.op.startswith("enumerate(DataLoader)#"))
-    basis = (
-        f"waiting, at least {percent(share)} of the step without the profiler's cost, is halved or vanishes"
-    )
+    basis = f"waiting, at least {percent(share)} of the step without the profiler's cost, stays the same, halves or disappears"
     prediction = amdahl(basis, Part(share, 1.0, 2.0, GONE))
     if any("MultiProcessing" in row.op for row in fetches):
         return ("Workers make the batches and do not keep up.", prediction, (),
-                "More workers where cores are free, or a cheaper pipeline, its slowest stage first.")  # fmt: skip
+                "Use more workers if cores are free, or make the pipeline cheaper, its slowest stage first.")  # fmt: skip
     if fetches:
         return (
             "The training process makes each batch itself, between two steps.",
@@ -226,8 +226,8 @@ def _with_workers(evidence: Evidence, n: int) -> Prediction:
     best = max(rest_ms, data_ms / n) + RECEIVE_MS[0]
     middle = crowded * max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
     worst = crowded**2 * max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
-    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} during "
-             f"{milliseconds(rest_ms)} of training on {cores} cores")  # fmt: skip
+    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} the data, for which a step now waits {milliseconds(data_ms)}, "
+             f"while the rest of the step takes {milliseconds(rest_ms)}, on {cores} cores")  # fmt: skip
     return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
 
 
@@ -241,7 +241,9 @@ def _slowest(evidence: Evidence) -> str:
     time = evidence.step_loader_time
     slowest = max(time.stages, key=lambda stage: stage.share, default=None) if time else None
     return (
-        f" Its slowest stage is {slowest.name}, {percent(slowest.share)} of the pipeline." if slowest else ""
+        f" The slowest stage of the data pipeline is {slowest.name}: {percent(slowest.share)} of its time."
+        if slowest
+        else ""
     )
 
 

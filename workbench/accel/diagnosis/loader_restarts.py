@@ -35,20 +35,20 @@ def loader_restarts(evidence: Evidence) -> Finding | None:
         what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again. Training waits for the first "
         "batch of the new workers, and for the workers to exit.",
         share=share,
-        evidence=(f"starting and ending workers {worst.starts} times added {worst.ms:.3g} ms to the time of ordinary fetches",
+        evidence=(f"starting and ending workers {worst.starts} times took {worst.ms:.3g} ms more than other fetches",
                   f"{worst.loader}: num_workers={worst.workers}, persistent_workers=False"),
         prediction=amdahl(
-            f"starting the workers only once saves up to {percent(share)} of the whole cell, and at least half of that: running "
-            "workers need time for the first batch of an epoch too; the rest, next to which nothing starts, becomes up to "
-            f"{ALONE[-1]:g} times as fast",
+            f"starting the workers again takes {percent(share)} of the whole cell; starting them only once saves at least half "
+            "of that time (persistent workers, too, need time for an epoch's first batch); the rest of the cell becomes up to "
+            f"{ALONE[-1]:g} times as fast, because no workers start while it runs",
             Part(share, 2.0, GONE, GONE), Part(1.0 - share, *ALONE),
             of="cell",
         ),
         suggests=(),
         remedy=f"Build {worst.loader} with persistent_workers=True; where epochs stay that short, num_workers=0 may be faster "
         "still.",
-        wrong_when="the data set changes between epochs (workers keep the copy they began with), or memory is short: idle "
-        "workers keep theirs. From the second epoch on a shuffle draws another order.",
+        wrong_when="the data set changes between epochs (persistent workers keep their first copy), or memory is short: idle "
+        "workers keep their memory. From the second epoch on, the shuffled order differs from that of restarted workers.",
         line=evidence.line_where(lambda node: getattr(getattr(node, "func", None), "id", "") == "DataLoader"),
         details={"starts": float(worst.starts), "start_ms": worst.ms / worst.starts},
     )  # fmt: skip

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 # With two workers that compute, an epoch that mostly waits was 1.9 to 2.0 times as fast with both of this machine's CPUs (two
-# AMD EPYC cores, torch 2.14) where nobody else wanted them, and 1.0 to 1.1 times where others did. One worker that computes also
-# slowed training itself: with both CPUs, a step of which 39 % was waiting became 1.5 times as fast.
+# AMD EPYC cores, torch 2.14) when no other program used them, and 1.0 to 1.1 times when other programs did. One worker
+# that computes also slowed training itself: with both CPUs, a step of which 39 % was waiting became 1.5 times as fast.
 SHARED = (1.0, 1.15, 2.0)
 
 
@@ -37,8 +37,8 @@ def narrowed_workers(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="narrowed_workers",
         title=f"Loader workers share one CPU of {conditions.starting_cpus} with training",
-        what=f"OpenMP bound the main thread to one CPU, and {those} of {name} inherited that: they take turns on it with "
-        "training and with each other.",
+        what=f"OpenMP bound the main thread to one CPU, and {those} of {name} inherited this limit, so that this one CPU "
+        "runs both training and the data loading.",
         share=waiting,
         evidence=(
             f"the main thread may use 1 CPU; the process began with {conditions.starting_cpus}",

@@ -1,4 +1,4 @@
-"""Activation checkpointing: backward recomputes parts of forward. This costs time if memory would suffice without it."""
+"""Activation checkpointing: backward recomputes parts of forward. The time is wasted if the activations would fit into memory."""
 
 from __future__ import annotations
 

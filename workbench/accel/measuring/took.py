@@ -82,9 +82,9 @@ def advice_for(
         return f"{command} --budget-s {nice(max(least_s, 2 * spent_s, more_s))} is likely to give an answer."
     needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
     if needed > TOO_LONG_S and any(each.is_wide for each in shown if each is not None):
-        return "More time is not likely to decide what is undecided: times vary too much here. Close what else runs, then again."
+        return "More time is not likely to give a verdict: the times vary too much. Close other programs and run the trial again."
     if needed > TOO_LONG_S:
-        return "More time is not likely to decide what is undecided: the difference is too small."
+        return "More time is not likely to give a verdict: the difference is too small."
     what = "this plan" if len(undecided) == 1 else "the undecided plans"
     return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} {may} decide {what}."
 

@@ -140,7 +140,7 @@ class BatchSearch:
             if not all(row.state == "failed" for row in ladder.rows):  # the baseline itself failed
                 raise
         if trial.state == "stopped":
-            self._why_ended = "you stopped it"
+            self._why_ended = "you stopped the search"
         return ladder
 
     def _seconds_of_trial(self) -> float | None:

@@ -72,6 +72,13 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
     def result(self) -> Result:
         """A snapshot of what is known now."""
 
+    @property
+    def _ended_early(self) -> str:
+        """Text that says that the trial still runs, was stopped or failed; empty if it measured all it could in its time."""
+        if not self.is_over:
+            return "the trial is still running"
+        return {"stopped": "you stopped the trial", "failed": "the trial failed"}.get(self.state, "")
+
     @abstractmethod
     def _measure(self) -> None:
         """Measure until there is an answer; `_stop` is set when the answer is not wanted any more."""

@@ -67,8 +67,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         )
 
     def _took(self) -> Took:
-        ended = {"done": "all seeds are trained", "stopped": "you stopped it", "failed": "it failed"}
-        ended_by = ended.get(self.state, "it goes on")
+        ended_by = self._ended_early or "all seeds are trained"
         endings = {curve.ending for each in list(self._seeds.schedules) for curve in each.curves.values()}
         if self.state == "done" and (self.budget.is_up or self.is_out_of_time or "out of time" in endings):
             ended_by = "the time was up"

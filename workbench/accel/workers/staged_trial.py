@@ -76,7 +76,7 @@ class StagedTrial(BackgroundTrial[Result]):
         return relaunch
 
     def _undecided(self, rows: Sequence[Comparison], stage: Stage | None) -> str:
-        """That all relaunches of the last stage left something undecided; empty where they did not."""
+        """Text that says why plans are still undecided after the last stage; empty if none is."""
         open_rows = [
             row
             for row in rows
@@ -87,11 +87,4 @@ class StagedTrial(BackgroundTrial[Result]):
         reasons = {WHY_OPEN.get(row.open_because, "") for row in open_rows}
         if "" not in reasons:
             return "; ".join(sorted(reasons))
-        return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
-
-    @property
-    def _ended_early(self) -> str:
-        """That it goes on, was stopped or failed; empty where it measured all it could in its time."""
-        if not self.is_over:
-            return "it goes on"
-        return {"stopped": "you stopped it", "failed": "it failed"}.get(self.state, "")
+        return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} left at least one plan undecided"
