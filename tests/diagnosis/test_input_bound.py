@@ -12,6 +12,8 @@ from accel.diagnosis import Evidence
 from accel.diagnosis.input_bound import input_bound
 from accel.machine import read_machine
 from accel.profiling.loader_time import LoaderTime, TransformTime
+from accel.profiling.whole_run import WholeRun
+from accel.workload.run_conditions import RunConditions
 from tests.diagnosis.making import by_hand, notebook, real
 
 LOOP = """
@@ -46,11 +48,12 @@ def sound():
     return real()
 
 
-def waiting(share, *, cores=8, load=0.0, on=LOOP, loaders=(), setup=SLOW, step_ms=10.0):
-    machine = dataclasses.replace(read_machine(), usable_cores=cores, torch_threads=1, load_average=load)
+def waiting(share, *, cores=8, others=None, on=LOOP, loaders=(), setup=SLOW, step_ms=10.0):
+    machine = dataclasses.replace(read_machine(), usable_cores=cores, torch_threads=1)
+    conditions = RunConditions(1, False, False, False, False, others=others)
     evidence = by_hand(
         {"data": share, "forward": 1 - share}, source=on, namespace=notebook(setup), machine=machine, loaders=loaders,
-        step_ms=step_ms,
+        step_ms=step_ms, whole_run=WholeRun(conditions=conditions),
     )  # fmt: skip
     evidence.objects.loaders["loader"] = evidence.workload.namespace["loader"]
     return evidence
@@ -77,9 +80,20 @@ def test_the_prediction_is_bounded_by_what_remains_of_the_step():
 
 
 def test_on_a_busy_machine_less_is_expected_of_workers():
-    quiet, busy = (input_bound(waiting(0.6, cores=2, load=load)).prediction for load in (0.5, 8.0))
-    assert busy.ratio < quiet.ratio
-    assert busy.low < quiet.low
+    unknown, quiet, little, busy = (
+        input_bound(waiting(0.6, cores=2, others=others)).prediction for others in (None, 0.0, 0.3, 0.6)
+    )
+    assert unknown == quiet
+    assert busy.ratio < little.ratio < quiet.ratio
+    assert busy.low < little.low < quiet.low
+
+
+def test_next_to_a_program_on_the_second_core_workers_are_not_expected_to_help():
+    finding = input_bound(
+        waiting(0.92, cores=2, others=0.95, step_ms=6.4)
+    )  # kept, the cell took 0.43 to 0.6 times as long
+    assert finding.suggests == ()
+    assert "workers gain little here while other programs keep 0.9 CPUs busy" in finding.remedy
 
 
 def test_the_slowest_stage_is_named():

@@ -22,10 +22,13 @@ LARGE = "model = nn.Linear(1024, 1024); x, y = torch.randn(256, 1024), torch.ran
 )
 
 
-def on_cores(evidence, count, load=0.0):
-    """The same evidence, read on a machine with that many cores and that load."""
-    machine = replace(evidence.machine, usable_cores=count, physical_cores=count, load_average=load)
-    return Evidence(evidence.profile, evidence.workload, machine)
+def on_cores(evidence, count, others=0.0):
+    """The same evidence, read on a machine with that many cores, of which other programs kept so many busy."""
+    machine = replace(evidence.machine, usable_cores=count, physical_cores=count)
+    whole_run = evidence.profile.whole_run
+    conditions = replace(whole_run.conditions, others=others)
+    profile = replace(evidence.profile, whole_run=replace(whole_run, conditions=conditions))
+    return Evidence(profile, evidence.workload, machine)
 
 
 @cache
@@ -99,8 +102,8 @@ def test_a_kept_number_of_threads_is_not_called_too_few():
 
 def test_cores_that_other_work_keeps_busy_are_not_idle():
     with threads(1):
-        evidence = on_cores(real(TRAIN, LARGE), 8, load=1.0)
-    quiet, half, full = (on_cores(evidence, 8, load) for load in (1.0, 5.0, 9.0))
+        evidence = real(TRAIN, LARGE)
+    quiet, half, full = (on_cores(evidence, 8, others) for others in (0.0, 4.0, 8.0))
     assert thread_subscription(quiet).suggests == ("intraop_threads(n=8)",)
     assert thread_subscription(half).suggests == ("intraop_threads(n=4)",)
     assert thread_subscription(half).prediction.high < thread_subscription(quiet).prediction.high
@@ -111,11 +114,5 @@ def test_cores_that_other_work_keeps_busy_are_not_idle():
 def test_a_little_other_work_leaves_a_second_core_idle():
     with threads(1):
         evidence = real(TRAIN, LARGE)
-    assert thread_subscription(on_cores(evidence, 2, load=1.3)).suggests == ("intraop_threads(n=2)",)
-    assert thread_subscription(on_cores(evidence, 2, load=1.7)) is None
-
-
-def test_this_cells_own_threads_are_not_other_work():
-    with threads(2):
-        evidence = on_cores(real(TRAIN, LARGE), 8, load=2.0)
-    assert thread_subscription(evidence).suggests == ("intraop_threads(n=8)",)
+    assert thread_subscription(on_cores(evidence, 2, others=0.3)).suggests == ("intraop_threads(n=2)",)
+    assert thread_subscription(on_cores(evidence, 2, others=0.7)) is None

@@ -1,4 +1,4 @@
-"""A trial on a busy machine says so, and what that costs."""
+"""A profile or a trial on a busy machine says so, and what that costs."""
 
 from __future__ import annotations
 
@@ -46,3 +46,9 @@ def test_a_trial_beside_other_programs_says_what_they_took_and_what_that_costs(w
         workbench.profile(CELL)
         ladder = workbench.try_("fused_optimizer")
     assert any("other programs used" in note and "times as long" in note for note in ladder.notes)
+
+
+def test_a_profile_next_to_other_programs_says_what_they_took(workbench, others_work):
+    profile = workbench.profile(f"{CELL}\nimport time\ntime.sleep(1)")
+    assert workbench.workload.conditions.others > 0.5
+    assert any("other programs used" in note for note in profile.notes)

@@ -133,6 +133,12 @@ class Evidence:
         return profiled_ms > usual * self.profile.step_ms
 
     @property
+    def others(self) -> float:
+        """How many CPUs other programs kept busy while the cell ran; 0 where that was not measured."""
+        conditions = self.profile.whole_run.conditions
+        return (conditions.others or 0.0) if conditions is not None else 0.0
+
+    @property
     def traced_step_ms(self) -> float:
         """Wall time of a step under torch.profiler, which times from the trace are parts of; without a trace the timed one."""
         events = self.profile.events

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.measuring.disturbance import CORES_WORTH_SAYING
 from accel.profiling.findings import Finding, Prediction
 from accel.units import counted, milliseconds, percent
 
@@ -127,7 +128,11 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
                 "Compare with num_workers=0. To let accel time the workers, build the DataLoader inside the cell.")  # fmt: skip
     n = _workers(evidence, loader)
     prediction = _with_workers(evidence, n)
-    more = "" if prediction.ratio >= 1.03 else "Make the pipeline itself cheaper: workers gain little here."
+    more = (
+        ""
+        if prediction.ratio >= 1.03
+        else f"Make the pipeline itself cheaper: workers gain little here{_next_to(evidence)}."
+    )
     few = "1 worker does not" if loader.num_workers == 1 else f"{loader.num_workers} workers do not"
     where = (f"{few} keep up" if loader.num_workers
              else "The training process makes each batch itself, between two steps")  # fmt: skip
@@ -227,14 +232,20 @@ def _with_workers(evidence: Evidence, n: int) -> Prediction:
     middle = crowded * max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
     worst = crowded**2 * max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
     basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} the data, for which a step now waits {milliseconds(data_ms)}, "
-             f"while the rest of the step takes {milliseconds(rest_ms)}, on {cores} cores")  # fmt: skip
+             f"while the rest of the step takes {milliseconds(rest_ms)}, on {cores} cores{_next_to(evidence)}")  # fmt: skip
     return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
 
 
+def _next_to(evidence: Evidence) -> str:
+    others = evidence.others
+    return f" while other programs keep {others:.1f} CPUs busy" if others >= CORES_WORTH_SAYING else ""
+
+
 def _crowded(evidence: Evidence, n: int) -> float:
-    """How much longer each process takes when n more want the cores of a machine that has other work (its load average)."""
-    cores, others = evidence.machine.usable_cores, max(0.0, (evidence.machine.load_average or 0.0) - 1.0)
-    return max(1.0, (1 + n + others) / cores) / max(1.0, (1 + others) / cores) if others > cores else 1.0
+    """How much longer each process takes when n more want the cores that other programs use too."""
+    cores, others = evidence.machine.usable_cores, evidence.others
+    slower = max(1.0, (1 + n + others) / cores) / max(1.0, (1 + others) / cores)
+    return 1.0 + (slower - 1.0) * min(1.0, others)
 
 
 def _slowest(evidence: Evidence) -> str:

@@ -96,7 +96,7 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
 
 def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
     cores = _cores(evidence)
-    free = round(cores - _others(evidence, threads))
+    free = round(cores - evidence.others)
     if evidence.on_gpu or threads > free * FEW or "intraop_threads" in evidence.live:
         return None
     long = evidence.rows(lambda row: row.calls > 0 and row.self_ms / row.calls >= LONG_MS)
@@ -115,8 +115,7 @@ def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
             Part(share, least, 1 + 0.6 * (most - 1), most),
         ),
         plan=f"intraop_threads(n={free})",
-        wrong_when="the cores are meant for others: more processes of this training, loader workers, other users "
-        "(load " + ("unknown" if evidence.machine.load_average is None else f"{evidence.machine.load_average:.1f}") + ").",
+        wrong_when="the cores are meant for others: more processes of this training, loader workers, other users.",
     )  # fmt: skip
 
 
@@ -124,11 +123,6 @@ def _cores(evidence: Evidence) -> int:
     """Physical cores that may be used: two hardware threads of one core share its arithmetic units."""
     machine = evidence.machine
     return max(1, min(machine.usable_cores, machine.physical_cores or machine.usable_cores))
-
-
-def _others(evidence: Evidence, threads: int) -> float:
-    """Cores that other work keeps busy: the load average (of the last minute) without this process's own threads."""
-    return max(0.0, (evidence.machine.load_average or 0.0) - threads)
 
 
 def _computing(evidence: Evidence) -> float:

@@ -57,16 +57,20 @@ class Disturbance:
                 f"The CPU quota of {self.quota_cores or 0:g} cores stopped everything in {percent(self.stopped, 0)} of its "
                 "periods: times hold under this quota."
             )
-        longer = f"Times are up to {self.cost:.1f} times as long as on a quiet machine"
+        longer = f"Times are up to {_times(self.cost)} times as long as on a quiet machine"
         if self.cost >= WORTH_SAYING:
             lines.append(f"{longer}.")
         elif self.is_busy:
             lines.append("A core was left for each thread.")
         if self.widened is not None:
-            wider = f"{self.widened:.1f} times as wide as on a quiet machine"
+            wider = f"{_times(self.widened)} times as wide as on a quiet machine"
             is_wider = self.widened >= WORTH_SAYING
             lines.append(f"Intervals are {wider if is_wider else 'as narrow as on a quiet machine'}.")
         return " ".join(lines)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
 def worst(found: Sequence[Disturbance], widened: float | None = None) -> Disturbance | None:

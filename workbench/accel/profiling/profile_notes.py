@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from accel.measuring.disturbance import Disturbance
 from accel.processes.starting_mask import narrowing_variables, starting_mask
 from accel.units import counted
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from accel.profiling.op_table import OpTable
     from accel.profiling.profiled_window import ProfiledWindow
     from accel.profiling.step_timing import StepTiming
+    from accel.workload.run_conditions import RunConditions
 
 WIDE_SPREAD = 0.25
 _ROUTINE = ("Left out of the ", "Times of operations are ")
@@ -24,7 +26,13 @@ def is_routine(note: str) -> bool:
 
 
 def notes_for(
-    timing: StepTiming, table: OpTable, window: ProfiledWindow, machine: Machine, *, ended_early: str = ""
+    timing: StepTiming,
+    table: OpTable,
+    window: ProfiledWindow,
+    machine: Machine,
+    *,
+    conditions: RunConditions | None = None,
+    ended_early: str = "",
 ) -> tuple[str, ...]:
     """All caveats that hold, the gravest first."""
     notes = [
@@ -34,7 +42,7 @@ def notes_for(
         _about_steps(timing),
         _about_operations(table),
         _about_lines(table, window),
-        _about_noise(timing, machine),
+        _about_noise(timing, conditions, machine),
         _about_binding(),
         _about_gpu(window, machine),
     ]
@@ -85,12 +93,13 @@ def _about_lines(table: OpTable, window: ProfiledWindow) -> str:
     return "Following your lines (--stacks) takes time of its own: the share of Python code is too high here."
 
 
-def _about_noise(timing: StepTiming, machine: Machine) -> str:
+def _about_noise(timing: StepTiming, conditions: RunConditions | None, machine: Machine) -> str:
     low, high = timing.spread_ms
-    load = machine.load_average
-    if load is not None and load > 1.5 * machine.usable_cores:
-        busy = f"load {load:.1f} on {machine.usable_cores} cores"
-        return f"The machine is busy with other work ({busy}): times are uncertain."
+    if conditions is not None and conditions.others is not None:
+        cpus = max(1, machine.usable_cores)
+        busy = Disturbance(min(1.0, conditions.others / cpus), cpus, conditions.threads)
+        if busy:
+            return str(busy)
     if timing.steps > 3 and high - low > WIDE_SPREAD * timing.step_ms:
         return "Step times vary widely: the steps differ, or the machine is busy with other work."
     return ""

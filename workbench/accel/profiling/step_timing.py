@@ -65,9 +65,7 @@ class StepTiming:
     each_step: tuple[OneStep, ...] = ()
     whole: Literal["cell", "trace"] = "cell"  # what was timed, for a run without steps
     added_ms: float = 0.0
-    samples_per_s: float | None = (
-        None  # over the steps of the shares: what they trained on, by the time they took
-    )
+    samples_per_s: float | None = None  # what the timed steps trained on, by the time that all of them took
 
     @property
     def steps(self) -> int:
@@ -157,11 +155,8 @@ def _flag_profiled(steps: Steps, window_ns: tuple[int, int] | None) -> Steps:
 
 
 def _samples_per_s(timed: Sequence[Step]) -> float | None:
-    """By the median time, as the step's: one that was disturbed says nothing of the rate."""
     samples = sum(step.samples for step in timed)
-    if not samples:
-        return None
-    return samples / len(timed) / median(step.duration_ns for step in timed) * 1e9
+    return samples / sum(step.duration_ns for step in timed) * 1e9 if samples else None
 
 
 def _phases(steps: Steps) -> tuple[PhaseShare, ...]:

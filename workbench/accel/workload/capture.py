@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, LeftOut
+from accel.machine.peaks.other_work import OtherWork
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.forward_calls import CallsOfLine, calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
@@ -25,6 +26,7 @@ from accel.workload.workload import Workload
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+LEAST_WATCHED_S = 0.5  # the system counts CPU time in ticks of 10 ms
 MOST_STEP_NODES = 51  # the ends of the last 50 steps, and of the one before them
 
 
@@ -72,6 +74,7 @@ class CellCapture:
         self._reads: tuple[str, ...] = ()
         self._before: dict[int, str] = {}  # ids only: a reference would keep alive what the cell deletes
         self._times: tuple[int, int] | None = None
+        self._others = OtherWork(counts_children=True)
         self._exit = ExitStack()
 
     def transform(self, tree: ast.Module) -> ast.Module:
@@ -92,6 +95,7 @@ class CellCapture:
         self._before = self.left_out.unless(
             "Variable names of objects", lambda: names_by_id(self.namespace), {}
         )
+        self._exit.enter_context(self._others)
         self._exit.enter_context(self.marks)
         self._times = (perf_counter_ns(), 0)
         return self
@@ -102,6 +106,12 @@ class CellCapture:
         assert self._times is not None
         self._times = (self._times[0], perf_counter_ns())
         self._exit.close()
+
+    @property
+    def _cores_of_others(self) -> float | None:
+        assert self._times is not None
+        is_long = self._times[1] - self._times[0] >= LEAST_WATCHED_S * 1e9
+        return self._others.share * self._others.cpus if is_long else None
 
     def finish(self) -> tuple[Workload, Recording]:
         """The workload and the recording; call once, after the `with`. Lets go of the objects seen."""
@@ -126,6 +136,7 @@ class CellCapture:
             marks.conditions or read_conditions(), autocast=autocast, never_clears=marks.gradients.never_clears,
             step_nodes=(marks.nodes_before, *(note.nodes for note in marks.boundary_notes))[-MOST_STEP_NODES:],
             loader_workers=marks.loader_workers, fetches_in_threads=marks.fetches_in_threads,
+            others=self._cores_of_others,
             loader_passes=len({steps for steps in marks.steps_at_passes if steps < marks.boundaries}),
         )  # fmt: skip
         roles = roles_of(

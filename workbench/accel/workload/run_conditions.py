@@ -32,7 +32,7 @@ class RunConditions:
     `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
     ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read,
     `loader_passes` the passes over a loader that a step followed. `fetches_in_threads`: a thread other than the training's read
-    a loader.
+    a loader. `others` is how many CPUs other programs kept busy on average while the cell ran; None where that was not measured.
     """
 
     threads: int
@@ -50,6 +50,7 @@ class RunConditions:
     loader_workers: int = 0
     loader_passes: int = 0
     fetches_in_threads: bool = False
+    others: float | None = None
 
 
 def read_conditions() -> RunConditions:
