@@ -11,6 +11,7 @@ import pytest
 from accel.diagnosis import Evidence
 from accel.diagnosis.input_bound import input_bound
 from accel.machine import read_machine
+from accel.machine.peaks.other_work import Taken
 from accel.profiling.loader_time import LoaderTime, TransformTime
 from accel.profiling.whole_run import WholeRun
 from accel.workload.run_conditions import RunConditions
@@ -48,9 +49,11 @@ def sound():
     return real()
 
 
-def waiting(share, *, cores=8, others=None, on=LOOP, loaders=(), setup=SLOW, step_ms=10.0):
+def waiting(share, *, cores=8, others=0.0, watched=0, on=LOOP, loaders=(), setup=SLOW, step_ms=10.0):
     machine = dataclasses.replace(read_machine(), usable_cores=cores, torch_threads=1)
-    conditions = RunConditions(1, False, False, False, False, others=others)
+    watched = watched or cores
+    taken = Taken(others / watched, watched) if others is not None else None
+    conditions = RunConditions(1, False, False, False, False, others=taken)
     evidence = by_hand(
         {"data": share, "forward": 1 - share}, source=on, namespace=notebook(setup), machine=machine, loaders=loaders,
         step_ms=step_ms, whole_run=WholeRun(conditions=conditions),
@@ -88,12 +91,35 @@ def test_on_a_busy_machine_less_is_expected_of_workers():
     assert busy.low < little.low < quiet.low
 
 
-def test_next_to_a_program_on_the_second_core_workers_are_not_expected_to_help():
+def test_workers_gain_little_if_another_program_uses_the_second_core():
     finding = input_bound(
         waiting(0.92, cores=2, others=0.95, step_ms=6.4)
-    )  # kept, the cell took 0.43 to 0.6 times as long
+    )  # kept, the cell was 0.43 to 0.6 times as fast
     assert finding.suggests == ()
     assert "workers gain little here while other programs keep 0.9 CPUs busy" in finding.remedy
+
+
+def test_a_neighbour_on_cpus_that_a_quota_leaves_free_changes_nothing():
+    alone, next_to = (input_bound(waiting(0.6, cores=4, others=others, watched=64)) for others in (0.0, 10.0))
+    assert next_to.prediction == alone.prediction
+    crowded = input_bound(waiting(0.6, cores=4, others=62.0, watched=64))
+    assert crowded.prediction.low < alone.prediction.low
+
+
+def test_workers_that_run_already_are_counted_among_those_on_the_cores():
+    few, more = (
+        input_bound(
+            waiting(
+                0.9,
+                cores=4,
+                others=2.0,
+                setup=with_workers(SLOW, had),
+                loaders=timed(9.0 + 9.0 * bool(had), had),
+            )
+        ).prediction
+        for had in (0, 2)
+    )
+    assert more.low > few.low
 
 
 def test_the_slowest_stage_is_named():

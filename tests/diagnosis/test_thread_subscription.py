@@ -10,10 +10,12 @@ import pytest
 from accel.diagnosis import Evidence
 from accel.diagnosis.thread_subscription import thread_subscription
 from accel.machine import read_machine
+from accel.machine.peaks.other_work import Taken
 from accel.plans import Plan
+from accel.profiling.loader_time import LoaderTime
 from accel.profiling.whole_run import WholeRun
 from accel.workload.run_conditions import RunConditions
-from tests.diagnosis.making import TRAIN, by_hand, real, row
+from tests.diagnosis.making import TRAIN, by_hand, notebook, real, row
 from tests.threads import threads
 
 CORES = read_machine().usable_cores
@@ -26,7 +28,7 @@ def on_cores(evidence, count, others=0.0):
     """The same evidence, read on a machine with that many cores, of which other programs kept so many busy."""
     machine = replace(evidence.machine, usable_cores=count, physical_cores=count)
     whole_run = evidence.profile.whole_run
-    conditions = replace(whole_run.conditions, others=others)
+    conditions = replace(whole_run.conditions, others=Taken(others / count, count))
     profile = replace(evidence.profile, whole_run=replace(whole_run, conditions=conditions))
     return Evidence(profile, evidence.workload, machine)
 
@@ -109,6 +111,27 @@ def test_cores_that_other_work_keeps_busy_are_not_idle():
     assert thread_subscription(half).prediction.high < thread_subscription(quiet).prediction.high
     assert thread_subscription(half).prediction.low < thread_subscription(quiet).prediction.low
     assert thread_subscription(full) is None
+
+
+@pytest.mark.parametrize(
+    ("made_ms", "workers", "suggests"), [(70.0, 7, ()), (30.0, 7, ("intraop_threads(n=5)",)), (0.0, 7, ())]
+)
+def test_cores_on_which_loader_workers_compute_are_not_idle(made_ms, workers, suggests):
+    whole_run = WholeRun(
+        conditions=RunConditions(1, False, False, False, False, loader_workers=workers), step_loader="loader"
+    )
+    rows = (row("aten::addmm", "forward", 0.5, calls=10.0),)
+    loaders = (LoaderTime("loader", workers, made_ms, 10, ()),) if made_ms else ()
+    evidence = by_hand(
+        {"forward": 1.0}, rows, whole_run=whole_run, loaders=loaders, namespace=notebook(f"""
+data = torch.utils.data.TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,)))
+loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers={workers})
+"""),
+    )  # fmt: skip
+    evidence = on_cores(evidence, 8)
+    evidence.objects.loaders["loader"] = evidence.workload.namespace["loader"]
+    found = thread_subscription(evidence)
+    assert (found.suggests if found is not None else ()) == suggests
 
 
 def test_a_little_other_work_leaves_a_second_core_idle():

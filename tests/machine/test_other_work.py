@@ -81,6 +81,7 @@ def test_a_system_that_does_not_tell_disturbs_nothing(tmp_path):
     with OtherWork(root=tmp_path) as others:
         pass
     assert not others.disturbed
+    assert others.taken is None
 
 
 def test_periods_in_which_a_quota_stopped_everything_are_counted(tmp_path):

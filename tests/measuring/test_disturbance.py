@@ -28,7 +28,7 @@ def test_the_worst_is_reported_and_a_quiet_machine_is_not():
     assert worst([quiet, busy]) == busy
     assert worst([quiet]) is None
     assert str(busy) == (
-        "This machine was busy: other programs used 60 % of its 2 CPUs. "
+        "This machine was busy: other programs used 60 % of the 2 CPUs. "
         "Times are up to 2.5 times as long as on a quiet machine."
     )
 
@@ -38,7 +38,7 @@ def test_what_it_costs_in_certainty_is_reported():
     assert str(busy).endswith("Intervals are 1.8 times as wide as on a quiet machine.")
     narrow = worst([Disturbance(0.5, 2, 1)], widened=1.0)
     assert str(narrow).endswith(
-        "A core was left for each thread. Intervals are as narrow as on a quiet machine."
+        "This hardly changed the times. Intervals are as narrow as on a quiet machine."
     )
     assert "ntervals" not in str(Disturbance(0.5, 2, 1))  # they were not measured
 
@@ -46,6 +46,6 @@ def test_what_it_costs_in_certainty_is_reported():
 def test_a_quota_that_stops_the_processes_is_reported():
     stopped = Disturbance(0.0, 2, 2, stopped=0.34, quota_cores=1.5)
     assert str(worst([stopped])) == (
-        "The CPU quota of 1.5 cores stopped everything in 34 % of its periods: times hold under this quota."
+        "The CPU quota of 1.5 cores stopped everything in 34 % of its periods: these times are only valid under this quota."
     )
     assert worst([Disturbance(0.0, 2, 2, stopped=0.01, quota_cores=1.5)]) is None

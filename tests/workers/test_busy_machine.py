@@ -50,5 +50,7 @@ def test_a_trial_beside_other_programs_says_what_they_took_and_what_that_costs(w
 
 def test_a_profile_next_to_other_programs_says_what_they_took(workbench, others_work):
     profile = workbench.profile(f"{CELL}\nimport time\ntime.sleep(1)")
-    assert workbench.workload.conditions.others > 0.5
+    taken = workbench.workload.conditions.others
+    assert taken is not None
+    assert taken.share > 0.3
     assert any("other programs used" in note for note in profile.notes)

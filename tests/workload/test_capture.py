@@ -168,3 +168,9 @@ def test_memory_that_a_cell_frees_is_free_while_it_runs() -> None:
     cell = "weak = weakref.ref(X)\ndel X, loader\ngc.collect()\ngone = weak() is None"
     capture(cell, namespace)
     assert namespace["gone"]
+
+
+def test_a_cell_that_is_over_at_once_does_not_say_what_other_programs_took() -> None:
+    workload, _ = capture(STEP, notebook())
+    assert workload.conditions is not None
+    assert workload.conditions.others is None

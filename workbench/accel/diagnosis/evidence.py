@@ -134,9 +134,16 @@ class Evidence:
 
     @property
     def others(self) -> float:
-        """How many CPUs other programs kept busy while the cell ran; 0 where that was not measured."""
+        """How many of the usable cores other programs kept busy while the cell ran; 0 where that was not measured."""
         conditions = self.profile.whole_run.conditions
-        return (conditions.others or 0.0) if conditions is not None else 0.0
+        taken = conditions.others if conditions is not None else None
+        return taken.cores_of(self.machine.usable_cores) if taken is not None else 0.0
+
+    @property
+    def made_ms(self) -> float:
+        """Milliseconds of making the batches of a step; 0 where that was not measured."""
+        time = self.step_loader_time
+        return time.ms_per_batch * max(self.workload.accumulation, 1) if time is not None else 0.0
 
     @property
     def traced_step_ms(self) -> float:

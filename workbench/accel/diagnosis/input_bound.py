@@ -88,7 +88,7 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
         evidence=(f"data fetching and other loop code before forward: {milliseconds(ms)} a step",),
         prediction=_made_elsewhere(
             evidence, share,
-            f"data fetching and loop code before forward, {percent(share)} of the step, stay, are halved or vanish",
+            f"data fetching and loop code before forward, {percent(share)} of the step, stay the same, halve or disappear",
         ),
         suggests=(),
         remedy=f"If this code makes the batch, {by_workers}; otherwise run it less often.",
@@ -122,12 +122,12 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
                 "Workers would not help: sending a batch costs more than making it.")  # fmt: skip
     if alone := _without_workers(evidence, loader):
         return alone
-    if loader.num_workers and not _made_ms(evidence):
+    if loader.num_workers and not evidence.made_ms:
         return ("accel could not time these workers. They may be too slow, or sending a batch may take longer than making it.",
                 shorter, (),
                 "Compare with num_workers=0. To let accel time the workers, build the DataLoader inside the cell.")  # fmt: skip
     n = _workers(evidence, loader)
-    prediction = _with_workers(evidence, n)
+    prediction = _with_workers(evidence, loader.num_workers, n)
     more = (
         ""
         if prediction.ratio >= 1.03
@@ -148,7 +148,7 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     """Advice where the step waits longer for a batch than a worker would take to make it on a core of its own."""
-    made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
+    made_ms, waits_ms, step_ms = evidence.made_ms, evidence.ms("data"), evidence.profile.step_ms
     # Workers on every core make everything take this many times as long, at the most.
     crowded = max(1.0, (loader.num_workers + 1) / evidence.machine.usable_cores)
     if not loader.num_workers or not 0 < made_ms / crowded < waits_ms:
@@ -179,12 +179,6 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
             "Undo the plan that added the workers: %accel undo loader_workers." if is_ours else "")  # fmt: skip
 
 
-def _made_ms(evidence: Evidence) -> float:
-    """Making the batches of a step, where that was measured; else 0."""
-    time = evidence.step_loader_time
-    return time.ms_per_batch * max(evidence.workload.accumulation, 1) if time is not None else 0.0
-
-
 def _advice_of_trace(evidence: Evidence) -> Advice:
     """torch names the loader's iterator, and so tells whether there are workers; how many cores there are is not known."""
     share = evidence.sure_share("data")
@@ -210,7 +204,7 @@ def _workers(evidence: Evidence, loader: Any) -> int:
     data_ms = evidence.ms("data")
     rest_ms = max(evidence.profile.step_ms - data_ms, 1e-3)
     made_ms = max(
-        _made_ms(evidence), data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers
+        evidence.made_ms, data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers
     )
     cores = evidence.machine.usable_cores
     return max(
@@ -218,21 +212,21 @@ def _workers(evidence: Evidence, loader: Any) -> int:
     )
 
 
-def _with_workers(evidence: Evidence, n: int) -> Prediction:
-    """Making batches and training go on at once, as far as there are cores for both.
+def _with_workers(evidence: Evidence, had: int, n: int) -> Prediction:
+    """What loader workers give if there are `n` in place of `had`: they make batches while the step trains, if cores are free.
 
-    At best the longer of the two remains; where training keeps all cores busy, batches take their share of the cores.
+    At best a step takes the longer of both times; where training keeps all cores busy, the workers take some of the cores.
     """
     data_ms, step_ms = evidence.ms("data"), evidence.profile.step_ms
     rest_ms, cores = step_ms - data_ms, evidence.machine.usable_cores
     busy = 1 if evidence.on_gpu else min(evidence.machine.torch_threads or cores, cores)
     shared_ms = (data_ms + rest_ms * busy) / cores
-    crowded = _crowded(evidence, n)
+    crowded = _crowded(evidence, had, n)
     best = max(rest_ms, data_ms / n) + RECEIVE_MS[0]
     middle = crowded * max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
     worst = crowded**2 * max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
-    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} the data, for which a step now waits {milliseconds(data_ms)}, "
-             f"while the rest of the step takes {milliseconds(rest_ms)}, on {cores} cores{_next_to(evidence)}")  # fmt: skip
+    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} the data; now a step waits {milliseconds(data_ms)} for it "
+             f"and the rest of the step takes {milliseconds(rest_ms)}, on {cores} cores{_next_to(evidence)}")  # fmt: skip
     return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
 
 
@@ -241,10 +235,10 @@ def _next_to(evidence: Evidence) -> str:
     return f" while other programs keep {others:.1f} CPUs busy" if others >= CORES_WORTH_SAYING else ""
 
 
-def _crowded(evidence: Evidence, n: int) -> float:
-    """How much longer each process takes when n more want the cores that other programs use too."""
+def _crowded(evidence: Evidence, had: int, n: int) -> float:
+    """How many times as long each process takes if `n` workers, in place of `had`, share the cores with other programs."""
     cores, others = evidence.machine.usable_cores, evidence.others
-    slower = max(1.0, (1 + n + others) / cores) / max(1.0, (1 + others) / cores)
+    slower = max(1.0, (1 + n + others) / cores) / max(1.0, (1 + had + others) / cores)
     return 1.0 + (slower - 1.0) * min(1.0, others)
 
 

@@ -96,7 +96,7 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
 
 def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
     cores = _cores(evidence)
-    free = round(cores - evidence.others)
+    free = round(cores - evidence.others - _busy_workers(evidence))
     if evidence.on_gpu or threads > free * FEW or "intraop_threads" in evidence.live:
         return None
     long = evidence.rows(lambda row: row.calls > 0 and row.self_ms / row.calls >= LONG_MS)
@@ -123,6 +123,13 @@ def _cores(evidence: Evidence) -> int:
     """Physical cores that may be used: two hardware threads of one core share its arithmetic units."""
     machine = evidence.machine
     return max(1, min(machine.usable_cores, machine.physical_cores or machine.usable_cores))
+
+
+def _busy_workers(evidence: Evidence) -> float:
+    """How many loader workers compute at once, on average; all of them where making a batch was not timed."""
+    conditions = evidence.profile.whole_run.conditions
+    workers = float(conditions.loader_workers) if conditions is not None else 0.0
+    return min(workers, evidence.made_ms / evidence.profile.step_ms) if evidence.made_ms else workers
 
 
 def _computing(evidence: Evidence) -> float:

@@ -17,7 +17,7 @@ class Disturbance:
     """The share of these CPUs that others used, and how many cores the measured program wants.
 
     >>> print(Disturbance(share=0.6, cpus=2, wanted=2))
-    This machine was busy: other programs used 60 % of its 2 CPUs. Times are up to 2.5 times as long as on a quiet machine.
+    This machine was busy: other programs used 60 % of the 2 CPUs. Times are up to 2.5 times as long as on a quiet machine.
 
     Args:
         widened: How many times as wide the intervals are as on a quiet machine; None where that is not known.
@@ -50,18 +50,18 @@ class Disturbance:
         lines = []
         if self.is_busy:
             lines.append(
-                f"This machine was busy: other programs used {percent(self.share, 0)} of its {self.cpus} CPUs."
+                f"This machine was busy: other programs used {percent(self.share, 0)} of the {self.cpus} CPUs."
             )
         if self.stopped >= STOPPED_WORTH_SAYING:
             lines.append(
                 f"The CPU quota of {self.quota_cores or 0:g} cores stopped everything in {percent(self.stopped, 0)} of its "
-                "periods: times hold under this quota."
+                "periods: these times are only valid under this quota."
             )
         longer = f"Times are up to {_times(self.cost)} times as long as on a quiet machine"
         if self.cost >= WORTH_SAYING:
             lines.append(f"{longer}.")
         elif self.is_busy:
-            lines.append("A core was left for each thread.")
+            lines.append("This hardly changed the times.")
         if self.widened is not None:
             wider = f"{_times(self.widened)} times as wide as on a quiet machine"
             is_wider = self.widened >= WORTH_SAYING
@@ -74,7 +74,7 @@ def _times(ratio: float) -> str:
 
 
 def worst(found: Sequence[Disturbance], widened: float | None = None) -> Disturbance | None:
-    """The one that cost most, if any is worth a line; with what it cost in certainty over all."""
+    """The disturbance that cost most time, None if none is worth a line; `widened` is what all of them cost in certainty."""
     dearest = max(
         (each for each in found if each),
         key=lambda each: (each.cost, each.stopped, each.share),

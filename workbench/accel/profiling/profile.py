@@ -217,7 +217,9 @@ def build_profile(
         rows=table.rows,
         profiled_steps=table.steps if table.has_steps else 0,
         accumulation=workload.accumulation,
-        notes=notes_for(timing, table, window, machine, conditions=recording.conditions, ended_early=ended_early),
+        notes=notes_for(
+            timing, table, window, machine, conditions=recording.conditions, on_gpu=bool(devices), ended_early=ended_early,
+        ),
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
         options=options,

@@ -77,7 +77,7 @@ class ProfileData:
 
     @property
     def samples_per_s(self) -> float | None:
-        """What the timed steps trained on, by the time that all of them took; None where samples could not be counted."""
+        """Samples of all timed steps, divided by the time of all timed steps; None where samples could not be counted."""
         return self.timing.samples_per_s
 
     @property

@@ -32,6 +32,7 @@ def notes_for(
     machine: Machine,
     *,
     conditions: RunConditions | None = None,
+    on_gpu: bool = False,
     ended_early: str = "",
 ) -> tuple[str, ...]:
     """All caveats that hold, the gravest first."""
@@ -42,7 +43,7 @@ def notes_for(
         _about_steps(timing),
         _about_operations(table),
         _about_lines(table, window),
-        _about_noise(timing, conditions, machine),
+        _about_noise(timing, conditions, machine, on_gpu=on_gpu),
         _about_binding(),
         _about_gpu(window, machine),
     ]
@@ -93,15 +94,28 @@ def _about_lines(table: OpTable, window: ProfiledWindow) -> str:
     return "Following your lines (--stacks) takes time of its own: the share of Python code is too high here."
 
 
-def _about_noise(timing: StepTiming, conditions: RunConditions | None, machine: Machine) -> str:
-    low, high = timing.spread_ms
-    if conditions is not None and conditions.others is not None:
-        cpus = max(1, machine.usable_cores)
-        busy = Disturbance(min(1.0, conditions.others / cpus), cpus, conditions.threads)
+def _about_noise(
+    timing: StepTiming, conditions: RunConditions | None, machine: Machine, *, on_gpu: bool
+) -> str:
+    taken, load = conditions.others if conditions is not None else None, machine.load_average
+    if conditions is not None and taken is not None:
+        cpus = min(taken.cpus, max(1, machine.usable_cores))
+        wanted = (1 if on_gpu else conditions.threads) + conditions.loader_workers
+        busy = Disturbance(
+            taken.cores_of(cpus) / cpus, cpus, wanted, stopped=taken.stopped, quota_cores=taken.quota_cores
+        )
         if busy:
             return str(busy)
+    elif load is not None and load > 1.5 * machine.usable_cores:
+        return f"The machine is busy (load {load:.1f} on {machine.usable_cores} cores): times are uncertain."
+    low, high = timing.spread_ms
     if timing.steps > 3 and high - low > WIDE_SPREAD * timing.step_ms:
-        return "Step times vary widely: the steps differ, or the machine is busy with other work."
+        why = (
+            "other programs ran during some of them"
+            if taken is not None
+            else "the machine is busy with other work"
+        )
+        return f"Step times vary widely: the steps differ in work, or {why}."
     return ""
 
 

@@ -65,7 +65,7 @@ class StepTiming:
     each_step: tuple[OneStep, ...] = ()
     whole: Literal["cell", "trace"] = "cell"  # what was timed, for a run without steps
     added_ms: float = 0.0
-    samples_per_s: float | None = None  # what the timed steps trained on, by the time that all of them took
+    samples_per_s: float | None = None  # of all timed steps, divided by their time
 
     @property
     def steps(self) -> int:

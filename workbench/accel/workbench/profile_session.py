@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from accel.workbench.notebook_state import NotebookState
 
 
+NEXT_TO_A_TRIAL = (
+    "A trial was running when this cell began: steps may have taken longer than without the trial."
+)
+
+
 class ProfileSession:
     """Context manager round the run of a cell.
 
@@ -50,6 +55,7 @@ class ProfileSession:
         self._compiling = CompileWatch()
         self._stack = ExitStack()
         self._raised, self._reading = False, ""
+        self._next_to_a_trial = False
         self.is_entered = False
 
     @property
@@ -76,7 +82,7 @@ class ProfileSession:
             entering.enter_context(self._compiling)
             entering.enter_context(self._window)
             self._stack = entering.pop_all()
-        self.is_entered = True
+        self.is_entered, self._next_to_a_trial = True, self._workbench.running_trial is not None
         return self
 
     def __exit__(
@@ -126,7 +132,10 @@ class ProfileSession:
             lambda: keeper.keep_predictions(profile, workload, machine, kept=kept),
             "",
         )
-        said = [*dict.fromkeys(left_out.said), *([problem] if problem else [])]
+        said = [
+            *dict.fromkeys(left_out.said),
+            *filter(None, [problem, NEXT_TO_A_TRIAL * self._next_to_a_trial]),
+        ]
         profile = replace(profile, notes=(*profile.notes, *said))
         if workload.has_training_step or not self._raised:
             try:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, LeftOut
-from accel.machine.peaks.other_work import OtherWork
+from accel.machine.peaks.other_work import OtherWork, Taken
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.forward_calls import CallsOfLine, calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LEAST_WATCHED_S = 0.5  # the system counts CPU time in ticks of 10 ms
+TIMES_OF_OTHERS = "CPU times of other programs"
 MOST_STEP_NODES = 51  # the ends of the last 50 steps, and of the one before them
 
 
@@ -74,7 +75,7 @@ class CellCapture:
         self._reads: tuple[str, ...] = ()
         self._before: dict[int, str] = {}  # ids only: a reference would keep alive what the cell deletes
         self._times: tuple[int, int] | None = None
-        self._others = OtherWork(counts_children=True)
+        self._others: OtherWork | None = None
         self._exit = ExitStack()
 
     def transform(self, tree: ast.Module) -> ast.Module:
@@ -95,7 +96,9 @@ class CellCapture:
         self._before = self.left_out.unless(
             "Variable names of objects", lambda: names_by_id(self.namespace), {}
         )
-        self._exit.enter_context(self._others)
+        self._others = self.left_out.unless(
+            TIMES_OF_OTHERS, lambda: OtherWork(counts_children=True).__enter__(), None
+        )
         self._exit.enter_context(self.marks)
         self._times = (perf_counter_ns(), 0)
         return self
@@ -106,12 +109,15 @@ class CellCapture:
         assert self._times is not None
         self._times = (self._times[0], perf_counter_ns())
         self._exit.close()
+        if self._others is not None:
+            close = self._others.__exit__
+            self.left_out.unless(TIMES_OF_OTHERS, lambda: close(None, None, None), None)
 
     @property
-    def _cores_of_others(self) -> float | None:
+    def _taken_by_others(self) -> Taken | None:
         assert self._times is not None
         is_long = self._times[1] - self._times[0] >= LEAST_WATCHED_S * 1e9
-        return self._others.share * self._others.cpus if is_long else None
+        return self._others.taken if is_long and self._others is not None else None
 
     def finish(self) -> tuple[Workload, Recording]:
         """The workload and the recording; call once, after the `with`. Lets go of the objects seen."""
@@ -136,7 +142,7 @@ class CellCapture:
             marks.conditions or read_conditions(), autocast=autocast, never_clears=marks.gradients.never_clears,
             step_nodes=(marks.nodes_before, *(note.nodes for note in marks.boundary_notes))[-MOST_STEP_NODES:],
             loader_workers=marks.loader_workers, fetches_in_threads=marks.fetches_in_threads,
-            others=self._cores_of_others,
+            others=self._taken_by_others,
             loader_passes=len({steps for steps in marks.steps_at_passes if steps < marks.boundaries}),
         )  # fmt: skip
         roles = roles_of(

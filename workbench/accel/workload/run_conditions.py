@@ -1,4 +1,4 @@
-"""Settings that were in force while a cell ran, and that change how fast it runs without being part of it."""
+"""Settings and circumstances of a cell's run: they change how fast it runs without being part of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 
+from accel.machine.peaks.other_work import Taken
 from accel.processes.starting_mask import starting_mask
 
 # Variables that somebody sets to find a fault, with the values under which they cost nothing.
@@ -21,7 +22,7 @@ DEBUGGING = {
 
 @dataclass(frozen=True)
 class RunConditions:
-    """What was set inside the cell, read when its first backward began: a `with` in the cell is seen too.
+    """How the cell ran. The settings are those at its first backward, so that a `with` in the cell is seen too.
 
     >>> read_conditions().threads
     2
@@ -32,7 +33,7 @@ class RunConditions:
     `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
     ends of the last steps, oldest first. `loader_workers` are the most worker processes of a loader that the cell read,
     `loader_passes` the passes over a loader that a step followed. `fetches_in_threads`: a thread other than the training's read
-    a loader. `others` is how many CPUs other programs kept busy on average while the cell ran; None where that was not measured.
+    a loader. `others` is what other programs took of the CPUs while the cell ran; None where that was not measured.
     """
 
     threads: int
@@ -50,7 +51,7 @@ class RunConditions:
     loader_workers: int = 0
     loader_passes: int = 0
     fetches_in_threads: bool = False
-    others: float | None = None
+    others: Taken | None = None
 
 
 def read_conditions() -> RunConditions:

@@ -162,10 +162,12 @@ def samples_per_second(measured: Measured) -> Numeric:
         raise NotInThisProfile(
             "Profile a cell whose batches come from a DataLoader: samples could not be counted."
         )
-    rate = samples * 1000 / step_ms
+    rate, of_all = samples * 1000 / step_ms, measured.profile.samples_per_s or 0.0
+    mean = "That is the profile's figure, from the time of all steps. Here every step takes as long as the median step."
+    shown = [Near(of_all, mean)] if abs(of_all - rate) > 0.02 * rate else []
     return _numeric(
-        f"In your last profile a step took {milliseconds(step_ms)} and trained on {samples} samples. "
-        "How many samples a second is that?",
+        f"In your last profile the median step took {milliseconds(step_ms)} and trained on {samples} samples. "
+        "If every step took that long, how many samples a second would that be?",
         rate,
         f"{samples} samples in {milliseconds(step_ms)} are {samples} / {step_ms / 1000:.4g} s.",
         "Divide the samples of a step by its time in seconds.",
@@ -174,6 +176,7 @@ def samples_per_second(measured: Measured) -> Numeric:
         near=(
             Near(1000 / step_ms, "Those are steps a second; a step trains on more than one sample."),
             Near(samples / step_ms, "Those are samples a millisecond."),
+            *shown,
         ),
     )
 

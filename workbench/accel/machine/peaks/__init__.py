@@ -16,7 +16,7 @@ measuring_child.py     a process of its own that measures
 gpus.py                the GPUs, in such a process
 all_reducing.py        all-reduce between fresh processes, each on CPUs of its own
 all_reduce_rank.py     one of those processes
-other_work.py          whether other processes had the CPUs or GPUs while this one measured
+other_work.py          what other processes had of the CPUs or GPUs while something ran
 """
 
 from __future__ import annotations

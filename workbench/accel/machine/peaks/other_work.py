@@ -1,6 +1,6 @@
-"""Whether other processes, or a quota, had the CPUs or the GPUs while something was measured: what it gave is then too low.
+"""Whether other processes, or a quota, held up the CPUs or GPUs during a measurement: a rate measured then is too low.
 
-The CPU time of this process and all below it is counted too where some of them ended in between.
+Time of this process and its children is not others' time; that holds for children that ended during the measurement too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,24 @@ IDLE_COLUMNS = (3, 4)  # of a line in /proc/stat: idle, waiting for input
 GUEST_COLUMNS = 8  # from here on a virtual machine's time, which is part of the first columns already
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What others took: a share of the time of `cpus` CPUs. `stopped`: the share of periods in which the quota was used up."""
+
+    share: float
+    cpus: int
+    stopped: float = 0.0
+    quota_cores: float | None = None
+
+    def cores_of(self, usable: int) -> float:
+        """How many of the `usable` cores others took. CPUs beyond a quota count as theirs first: we could not use those anyway.
+
+        >>> Taken(share=0.5, cpus=4).cores_of(4), Taken(share=0.5, cpus=64).cores_of(4)
+        (2.0, 0.0)
+        """
+        return max(0.0, self.share * self.cpus - max(0, self.cpus - usable))
+
+
 class OtherWork:
     """What others took of the CPUs while this was open, and whether that left a core for each of so many threads of ours.
 
@@ -38,9 +56,9 @@ class OtherWork:
     (0.02, False)
 
     Children that have been waited for count as ours; with `counts_children` also those that run, where what is measured runs
-    in workers. Where that cannot be known, because one ended and no process waited for it, nothing is said. A system that does
-    not tell (only Linux does) disturbs nothing.
-    One's own CPU time would not do: OpenMP's threads spin, and so look busy, while one of them has no core.
+    in workers. If a child ended and no process waited for it, its time is unknown, and `taken` is None. Only Linux gives
+    these times; on other systems nothing counts as disturbed.
+    Our own CPU time alone would not show it: OpenMP's threads spin, and so look busy, while one of them has no core.
     """
 
     def __init__(
@@ -56,6 +74,7 @@ class OtherWork:
         self._stat, self._own_s = Path(root) / "proc/stat", own_s or _own_s
         self._counts_children = counts_children
         self._quota = tightest_quota(root)
+        self.is_known = False
         self.share = 0.0  # of the time of these CPUs
         self.stopped = 0.0  # of the periods of a CPU quota: those in which it was used up
 
@@ -68,6 +87,11 @@ class OtherWork:
     def quota_cores(self) -> float | None:
         """The container's CPU quota, in cores; None where there is none."""
         return self._quota[0] if self._quota else None
+
+    @property
+    def taken(self) -> Taken | None:
+        """All that was found out, once this is closed; None where that could not be known."""
+        return Taken(self.share, self.cpus, self.stopped, self.quota_cores) if self.is_known else None
 
     @property
     def disturbed(self) -> bool:
@@ -87,6 +111,7 @@ class OtherWork:
         (busy, whole, own), (busy_now, whole_now, own_now) = self._before, self._read()
         ours = own_now - own if self._family is None else self._family.used_until(FamilyTime.now())
         if whole_now > whole and ours is not None:
+            self.is_known = True
             self.share = min(max(0.0, (busy_now - busy) - ours) / (whole_now - whole), 1.0)
         (periods, stopped), (periods_now, stopped_now) = self._periods, self._read_periods()
         if periods_now > periods:

@@ -105,7 +105,7 @@ def step_line(profile: Profile) -> str:
     if not profile.steps:
         return f"No training step was seen; the {profile.timing.whole} took {milliseconds(profile.timing.cell_ms)}"
     low, high = profile.spread_ms
-    spread = f"quartiles {milliseconds(low)} to {milliseconds(high)}, " if profile.steps > 1 else ""
+    spread = f"median; quartiles {milliseconds(low)} to {milliseconds(high)}, " if profile.steps > 1 else ""
     unit = profile.timing.unit
     speed = f" · {profile.samples_per_s:,.0f} samples/s" if profile.samples_per_s else ""
     batches = f" · {profile.accumulation} batches a step" if profile.accumulation > 1 else ""
