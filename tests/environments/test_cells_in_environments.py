@@ -104,7 +104,7 @@ def test_what_cannot_be_put_together_there_is_named_with_what_to_do(overlay):
 @pytest.mark.fresh_interpreters
 def test_a_cell_runs_in_the_python_of_an_environment_and_the_row_names_it(workbench, overlay, monkeypatch):
     trials_with(monkeypatch, can_be_steady=False)
-    ladder = workbench.try_('torch_version("2.99")', "channels_last", budget_s=400, timeout_s=200)
+    ladder = workbench.try_('torch_version("2.99")', "channels_last", timeout_s=200)
     row = ladder['torch_version(version="2.99")']
     assert row.environment == "overlay"
     assert "(in overlay)" in str(ladder)
@@ -118,7 +118,7 @@ def test_an_environment_that_goes_in_the_meantime_costs_its_row_and_no_other(wor
     monkeypatch.setattr(Environment, "why_not", "")  # as it was a moment ago
     Path(overlay.python).unlink()
     trials_with(monkeypatch, can_be_steady=False)
-    ladder = workbench.try_('torch_version("2.99")', "channels_last", budget_s=400, timeout_s=200)
+    ladder = workbench.try_('torch_version("2.99")', "channels_last", timeout_s=200)
     assert ladder['torch_version(version="2.99")'].state == "failed"
     assert "its Python is gone" in ladder['torch_version(version="2.99")'].sentence
     assert "%accel env remove overlay" in str(ladder)

@@ -254,7 +254,9 @@ def _starts_workers(entry: Any) -> bool:
 
 
 def _proofs(standing: Standing | None) -> tuple[tuple[str, bool, str], ...]:
-    return standing.samples[-1].proofs if standing and standing.samples else ()
+    """Those of the last relaunch that read them: one that was cut short has none."""
+    relaunches = reversed(standing.samples) if standing else ()
+    return next((each.proofs for each in relaunches if each.proofs), ())
 
 
 def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tuple[str, ...]:
