@@ -120,9 +120,9 @@ def test_a_plan_that_gains_from_the_second_epoch_warms_up_for_a_whole_pass_if_th
 
 
 class Stalling(Costly):
-    """Some turns take ten times as long as others; `timed` are the steps that each turn was asked for."""
+    """Some turns take `slower` times as long as others; `timed` are the steps that each turn was asked for."""
 
-    stalls = ()
+    stalls, slower = (), 10
 
     def __init__(self, *given):
         super().__init__(*given)
@@ -131,8 +131,32 @@ class Stalling(Costly):
     def receive(self, kind, *, timeout_s):
         if kind is StepsDone and self.asked.settle:
             self.timed.append(self.asked.count - self.asked.settle)
-            self.costs.step = self.usual * (10 if len(self.timed) in self.stalls else 1)
+            self.costs.step = self.usual * (self.slower if len(self.timed) in self.stalls else 1)
         return super().receive(kind, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(
+    "plans", [("baseline", "channels_last"), ("baseline", "channels_last", "set_to_none")]
+)
+@pytest.mark.parametrize("slower", [600, 2000])
+def test_turns_get_shorter_where_too_few_rounds_would_fit_into_the_time(clock, monkeypatch, plans, slower):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, *plans, kind=Stalling, step=0.0003)
+    workers["baseline"].stalls, workers["baseline"].slower = range(1000), slower
+    until = clock.now + 60.0
+    samples = measured(workers, until)
+    assert all(len(own.step_ns) >= FEWEST_ROUNDS for own in samples.values())
+    assert workers["baseline"].timed[0] == 32 > workers["baseline"].timed[4]
+    assert clock.now < until + 10.0
+
+
+@pytest.mark.parametrize("left_s", [60.0, math.inf])
+def test_turns_stay_as_long_as_they_are_where_enough_rounds_fit(clock, monkeypatch, left_s):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
+    workers["baseline"].stalls = (1, 3)
+    measured(workers, clock.now + left_s)
+    assert {*workers["baseline"].timed, *workers["channels_last"].timed} == {32}
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
+AIMED_AT, SAFELY = 8, 1.5  # so many rounds, where it is not sure that the fewest fit into the time
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 LEAST_FLOOR_STEPS = 8  # fewer tell nothing
@@ -194,6 +195,7 @@ class Relaunch:
     ) -> None:  # fmt: skip
         """Run rounds until precise enough; with `fills`, go on past the usual time if another relaunch would not fit."""
         began, blocks = time.monotonic(), self._blocks()
+        since, alike = began, 0  # rounds with blocks of this size
         until = min(began + effort.seconds, deadline)
         for round_number in count(1):
             of = f" of at most {effort.most_rounds}" if round_number <= effort.most_rounds else ""
@@ -206,8 +208,11 @@ class Relaunch:
                 blocks = self._blocks_by_turns()
             if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
                 self._leave_slower()
-            now = time.monotonic()
-            self.round_s = (now - began) / round_number
+            now, alike = time.monotonic(), alike + 1
+            self.round_s = (now - since) / alike
+            if SAFELY * (FEWEST_ROUNDS - round_number) * self.round_s > deadline - now:
+                since, alike = now, 0
+                blocks = self._shorter_blocks(blocks, (deadline - now) / (AIMED_AT - round_number))
             is_enough = round_number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
             is_last = round_number >= FEWEST_ROUNDS and now + self.round_s > deadline
             has_another = not fills or now + self.least_s <= deadline or self._is_plain()
@@ -350,6 +355,22 @@ class Relaunch:
             self._epochs[label] = epoch
             own.epoch_steps, own.pass_steps = epoch or self._load.pass_steps, self._load.pass_steps
         return blocks
+
+    def _shorter_blocks(self, blocks: dict[str, StepBlock], round_s: float) -> dict[str, StepBlock]:
+        """Blocks with which a round takes about so long: too few rounds with the present ones fit into the time that is left.
+
+        While other programs use the CPUs, the threads of an operation wait for each other: a step of 0.3 ms may take 50 ms, which
+        no warm-up shows. A pipeline's turn stays whole cycles of its workers.
+        """
+        if self._pipeline is not None:
+            return blocks
+        takes_s = sum(
+            blocks[variant.label].steps * self.samples[variant.label].step_ns[-1] / 1e9
+            for variant in self._running
+            if variant.label not in self._left and self.samples[variant.label].step_ns
+        )
+        share = min(round_s / takes_s, 1.0) if takes_s else 1.0
+        return {label: block.shortened(share) for label, block in blocks.items()}
 
     def _blocks_by_turns(self) -> dict[str, StepBlock]:
         """Blocks sized by the usual step time of the turns so far, which includes waits that the warm-up does not show."""

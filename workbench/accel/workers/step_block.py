@@ -81,6 +81,15 @@ class StepBlock:
     def steps(self) -> int:
         return self.settle + self.timed
 
+    def shortened(self, share: float) -> StepBlock:
+        """A block of about this share of the steps: at least one timed step, after one that settles where there were any.
+
+        >>> StepBlock(settle=32, timed=32).shortened(0.1)
+        StepBlock(settle=3, timed=3)
+        """
+        settle = max(int(self.settle * share), min(self.settle, 1))
+        return StepBlock(settle, max(int(self.timed * share), 1))
+
     @classmethod
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
