@@ -98,3 +98,27 @@ def test_a_cell_that_builds_its_model_run_after_run_costs_one_search_and_its_sta
             assert all(state.is_contiguous(memory_format=torch.channels_last) for state in states)
             torch.testing.assert_close(model(torch.ones(1, 3, 8, 8)), expected)
     assert len(searches) == 1
+
+
+class Hostile(torch.optim.SGD):
+    """Another training's, whose attributes raise."""
+
+    is_armed = False
+
+    def __getattribute__(self, name):
+        if name in ("state", "param_groups", "__dict__") and type(self).is_armed:
+            raise LookupError(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("plan", ["channels_last", "prune"])
+def test_an_optimizer_of_another_training_that_raises_is_no_concern_of_this_one(monkeypatch, plan):
+    other = Hostile(nn.Linear(2, 2).parameters(), lr=0.1)
+    model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.Conv2d(8, 4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.randn(2, 4, 8, 8)).sum().backward()
+    optimizer.step()
+    monkeypatch.setattr(Hostile, "is_armed", True)
+    replica = Replica(models={"model": model}, optimizers={"optimizer": optimizer})
+    with Plan.parse(plan).apply(replica):
+        assert any(each is other for each in live_optimizers())

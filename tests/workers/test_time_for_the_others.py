@@ -60,7 +60,7 @@ class NeverWarm(Steady):
         raise AccelError("a step", because="it did not end", do="Wait.")
 
 
-def measured(workers, until, warm_up=2, load=LOAD):
+def measured(workers, until, warm_up=2, load=LOAD, on_round=lambda number: None):
     variants = [Variant(Plan.parse(plan), "as the notebook") for plan in workers]
     relaunch = Relaunch(
         WorkerPool(spares=0), PARCEL, variants, load=load, timeout_s=60.0,
@@ -68,7 +68,9 @@ def measured(workers, until, warm_up=2, load=LOAD):
     )  # fmt: skip
     with relaunch:
         effort = Effort(warm_up=warm_up)
-        return relaunch.measure(effort, stop=threading.Event(), deadline=until, give_up_at=until)
+        return relaunch.measure(
+            effort, stop=threading.Event(), deadline=until, give_up_at=until, on_round=on_round
+        )
 
 
 def test_of_two_plans_that_compile_too_long_the_second_gives_up_at_once():
@@ -138,25 +140,44 @@ class Stalling(Costly):
 @pytest.mark.parametrize(
     "plans", [("baseline", "channels_last"), ("baseline", "channels_last", "set_to_none")]
 )
-@pytest.mark.parametrize("slower", [600, 2000])
-def test_turns_get_shorter_where_too_few_rounds_would_fit_into_the_time(clock, monkeypatch, plans, slower):
+@pytest.mark.parametrize(("stalls", "slower"), [("one", 1000), ("one", 2000), ("all", 400)])
+def test_turns_get_shorter_where_too_few_rounds_would_fit_into_the_time(
+    clock, monkeypatch, plans, stalls, slower
+):
     clock.times_trials(monkeypatch)
-    workers = costly(clock, *plans, kind=Stalling, step=0.0003)
-    workers["baseline"].stalls, workers["baseline"].slower = range(1000), slower
+    workers, ended = costly(clock, *plans, kind=Stalling, step=0.0003), []
+    for worker in list(workers.values())[: 1 if stalls == "one" else None]:
+        worker.stalls, worker.slower = range(1000), slower
     until = clock.now + 60.0
-    samples = measured(workers, until)
-    assert all(len(own.step_ns) >= FEWEST_ROUNDS for own in samples.values())
+    measured(workers, until, on_round=lambda number: ended.append(clock.now))
+    assert ended[FEWEST_ROUNDS - 1] < until
     assert workers["baseline"].timed[0] == 32 > workers["baseline"].timed[4]
-    assert clock.now < until + 10.0
 
 
-@pytest.mark.parametrize("left_s", [60.0, math.inf])
+@pytest.mark.parametrize("left_s", [25.0, 60.0, math.inf])
 def test_turns_stay_as_long_as_they_are_where_enough_rounds_fit(clock, monkeypatch, left_s):
     clock.times_trials(monkeypatch)
     workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
-    workers["baseline"].stalls = (1, 3)
+    workers["baseline"].stalls, workers["baseline"].slower = (1, 3), 150  # these rounds take 3 s
     measured(workers, clock.now + left_s)
     assert {*workers["baseline"].timed, *workers["channels_last"].timed} == {32}
+
+
+def test_turns_are_as_long_as_before_once_steps_are(clock, monkeypatch):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
+    workers["baseline"].stalls, workers["baseline"].slower = (1,), 1000
+    measured(workers, clock.now + 60.0)
+    first, second, *others = workers["baseline"].timed
+    assert second < first == 32 == others[0] == others[-1]
+
+
+def test_a_round_that_stalls_when_the_time_is_nearly_up_ends_the_relaunch(clock, monkeypatch):
+    clock.times_trials(monkeypatch)
+    workers, ended = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003, noise=0.5), []
+    workers["baseline"].stalls, workers["baseline"].slower = (8,), 1000
+    samples = measured(workers, clock.now + 3.0, on_round=ended.append)
+    assert len(samples["baseline"].step_ns) == ended[-1] >= FEWEST_ROUNDS
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
-AIMED_AT, SAFELY = 8, 1.5  # so many rounds, where it is not sure that the fewest fit into the time
+SAFELY = 1.5  # times as long as the last round: whether FEWEST_ROUNDS fit is asked for rounds like that
+AIMED_AT = 8  # rounds, where FEWEST_ROUNDS might not fit
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 LEAST_FLOOR_STEPS = 8  # fewer tell nothing
@@ -194,27 +195,30 @@ class Relaunch:
         fills: bool,
     ) -> None:  # fmt: skip
         """Run rounds until precise enough; with `fills`, go on past the usual time if another relaunch would not fit."""
-        began, blocks = time.monotonic(), self._blocks()
-        since, alike = began, 0  # rounds with blocks of this size
+        began, full = time.monotonic(), self._blocks()
+        blocks, in_full_s = full, 0.0  # what all rounds so far would have taken with full blocks
         until = min(began + effort.seconds, deadline)
         for round_number in count(1):
             of = f" of at most {effort.most_rounds}" if round_number <= effort.most_rounds else ""
             self._phases.enter("measuring", f"round {round_number}{of}")
+            round_began, share = time.monotonic(), self._share(blocks, full)
             self._one_round(blocks, stop)
             if stop.is_set() or len(self._running) == 1:
                 return
             on_round(round_number)
             if self._pipeline is not None:
-                blocks = self._blocks_by_turns()
+                blocks = full = self._blocks_by_turns()
             if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
                 self._leave_slower()
-            now, alike = time.monotonic(), alike + 1
-            self.round_s = (now - since) / alike
-            if SAFELY * (FEWEST_ROUNDS - round_number) * self.round_s > deadline - now:
-                since, alike = now, 0
-                blocks = self._shorter_blocks(blocks, (deadline - now) / (AIMED_AT - round_number))
+            now = time.monotonic()
+            in_full_s += (now - round_began) / share
+            self.round_s = in_full_s / round_number
+            if self._pipeline is None:
+                full_s = (now - round_began) / share
+                blocks = self._that_fit(full, full_s, round_number, deadline - now, are_full=blocks == full)
             is_enough = round_number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
-            is_last = round_number >= FEWEST_ROUNDS and now + self.round_s > deadline
+            next_s = self.round_s * self._share(blocks, full)
+            is_last = round_number >= FEWEST_ROUNDS and now + next_s > deadline
             has_another = not fills or now + self.least_s <= deadline or self._is_plain()
             is_usual = (
                 now > until and round_number >= self._least_rounds()
@@ -356,21 +360,26 @@ class Relaunch:
             own.epoch_steps, own.pass_steps = epoch or self._load.pass_steps, self._load.pass_steps
         return blocks
 
-    def _shorter_blocks(self, blocks: dict[str, StepBlock], round_s: float) -> dict[str, StepBlock]:
-        """Blocks with which a round takes about so long: too few rounds with the present ones fit into the time that is left.
+    def _share(self, blocks: dict[str, StepBlock], full: dict[str, StepBlock]) -> float:
+        """The steps of a round with these blocks, as a share of those with full ones."""
+        return sum(block.steps for block in blocks.values()) / sum(block.steps for block in full.values())
 
-        While other programs use the CPUs, the threads of an operation wait for each other: a step of 0.3 ms may take 50 ms, which
-        no warm-up shows. A pipeline's turn stays whole cycles of its workers.
+    def _that_fit(
+        self, full: dict[str, StepBlock], full_s: float, number: int, left_s: float, *, are_full: bool
+    ) -> dict[str, StepBlock]:
+        """The blocks of the next round: full ones, or shorter ones where FEWEST_ROUNDS might not fit into the time that is left.
+
+        `full_s` is what the last round, `number`, would have taken with full blocks, which it had where they `are_full`. While
+        other programs use the CPUs, the threads of an operation wait for each other: a step of 0.3 ms may take 50 ms, which a
+        short warm-up may miss.
         """
-        if self._pipeline is not None:
-            return blocks
-        takes_s = sum(
-            blocks[variant.label].steps * self.samples[variant.label].step_ns[-1] / 1e9
-            for variant in self._running
-            if variant.label not in self._left and self.samples[variant.label].step_ns
-        )
-        share = min(round_s / takes_s, 1.0) if takes_s else 1.0
-        return {label: block.shortened(share) for label, block in blocks.items()}
+        if are_full and SAFELY * (FEWEST_ROUNDS - number) * full_s <= max(left_s, 0.0):
+            return full
+        share = max(left_s, 0.0) / (max(AIMED_AT - number, FEWEST_ROUNDS) * full_s)
+        if share >= 1.0:
+            return full
+        step_s = full_s / sum(block.steps for block in full.values())
+        return {label: block.shortened(share, step_s) for label, block in full.items()}
 
     def _blocks_by_turns(self) -> dict[str, StepBlock]:
         """Blocks sized by the usual step time of the turns so far, which includes waits that the warm-up does not show."""

@@ -81,14 +81,14 @@ class StepBlock:
     def steps(self) -> int:
         return self.settle + self.timed
 
-    def shortened(self, share: float) -> StepBlock:
-        """A block of about this share of the steps: at least one timed step, after one that settles where there were any.
+    def shortened(self, share: float, step_s: float) -> StepBlock:
+        """About this share of the steps: at least one timed step, and as many that settle as steps of so many seconds need.
 
-        >>> StepBlock(settle=32, timed=32).shortened(0.1)
+        >>> StepBlock(settle=32, timed=32).shortened(0.1, step_s=0.05)
         StepBlock(settle=3, timed=3)
         """
-        settle = max(int(self.settle * share), min(self.settle, 1))
-        return StepBlock(settle, max(int(self.timed * share), 1))
+        settle = max(int(self.settle * share), StepBlock.of(step_s).settle)
+        return StepBlock(min(settle, self.settle), max(int(self.timed * share), 1))
 
     @classmethod
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:

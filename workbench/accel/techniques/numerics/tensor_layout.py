@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import Reason
-from accel.techniques.steps.live_optimizers import live_optimizers
+from accel.techniques.steps.live_optimizers import live_optimizers, state_of
 from accel.workload.model_copy import as_fake, copied, out_of_sight, own_line, unwrapped
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _companions(model: torch.nn.Module) -> dict[torch.Tensor, torch.Tensor]:
     found: dict[torch.Tensor, torch.Tensor] = {p.grad: p for p in parameters if _has_layout(p.grad)}  # type: ignore[misc]
     for optimizer in live_optimizers() if parameters else []:
         for parameter in parameters:
-            for value in optimizer.state.get(parameter, {}).values():
+            for value in state_of(optimizer).get(parameter, {}).values():
                 if _has_layout(value) and value.shape == parameter.shape:
                     found[value] = parameter
     return found

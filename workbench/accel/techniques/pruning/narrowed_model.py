@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from accel.techniques.steps.live_optimizers import live_optimizers
+from accel.techniques.steps.live_optimizers import live_optimizers, state_of
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +126,7 @@ def _with_companions(
 
     optimizers = live_optimizers()
     for tensor, kept in _named(model, plan):
-        states = (value for one in optimizers for value in one.state.get(tensor, {}).values())
+        states = (value for one in optimizers for value in state_of(one).get(tensor, {}).values())
         candidates = {id(value): value for value in (tensor.grad, *states) if isinstance(value, torch.Tensor)}
         yield (
             tensor,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.training_loop import before_step
 from accel.techniques.steps.live_optimizers import live_optimizers
+from accel.workload.namespace_reads import attributes_of
 
 if TYPE_CHECKING:
     import torch
@@ -95,10 +96,10 @@ def optimizers_of(parameters: Sequence[Any]) -> list[torch.optim.Optimizer]:
     wanted = {id(p): position for position, p in enumerate(parameters)}
     found: list[tuple[Any, torch.optim.Optimizer]] = []
     for each in live_optimizers():
-        if "param_groups" in vars(each):
-            held = [wanted[id(p)] for group in each.param_groups for p in group["params"] if id(p) in wanted]
-            if held:
-                found.append(((type(each).__name__, held, _settings(each)), each))
+        groups = attributes_of(each)["param_groups"]
+        held = [wanted[id(p)] for group in groups for p in group["params"] if id(p) in wanted]
+        if held:
+            found.append(((type(each).__name__, held, _settings(each)), each))
     return [optimizer for _, optimizer in sorted(found, key=lambda pair: pair[0])]
 
 

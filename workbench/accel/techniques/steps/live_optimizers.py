@@ -53,6 +53,15 @@ def live_optimizers() -> list[torch.optim.Optimizer]:
     return [optimizer for optimizer in found if optimizer is not None and _is_whole(optimizer)]
 
 
+def state_of(optimizer: torch.optim.Optimizer) -> dict[Any, dict[str, Any]]:
+    """The optimizer's state by parameter, without running code of its class: it may be another training's, and raise.
+
+    >>> state_of(optimizer)[parameter]["momentum_buffer"]
+    """
+    state: dict[Any, dict[str, Any]] = attributes_of(optimizer)["state"]
+    return state
+
+
 @contextmanager
 def noted_optimizers() -> Iterator[None]:
     """Note each optimizer that is built, unpickled or copied until the last of these contexts ends."""
