@@ -101,7 +101,7 @@ def test_a_cell_that_builds_its_model_run_after_run_costs_one_search_and_its_sta
 
 
 class Hostile(torch.optim.SGD):
-    """Another training's, whose attributes raise."""
+    """An optimizer of another training; reading its attributes raises."""
 
     is_armed = False
 
@@ -112,7 +112,7 @@ class Hostile(torch.optim.SGD):
 
 
 @pytest.mark.parametrize("plan", ["channels_last", "prune"])
-def test_an_optimizer_of_another_training_that_raises_is_no_concern_of_this_one(monkeypatch, plan):
+def test_another_trainings_optimizer_that_raises_does_not_matter(monkeypatch, plan):
     other = Hostile(nn.Linear(2, 2).parameters(), lr=0.1)
     model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.Conv2d(8, 4, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -155,7 +155,7 @@ def test_turns_get_shorter_where_too_few_rounds_would_fit_into_the_time(
 
 
 @pytest.mark.parametrize("left_s", [25.0, 60.0, math.inf])
-def test_turns_stay_as_long_as_they_are_where_enough_rounds_fit(clock, monkeypatch, left_s):
+def test_turns_keep_their_length_if_enough_rounds_fit(clock, monkeypatch, left_s):
     clock.times_trials(monkeypatch)
     workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
     workers["baseline"].stalls, workers["baseline"].slower = (1, 3), 150  # these rounds take 3 s
@@ -163,7 +163,7 @@ def test_turns_stay_as_long_as_they_are_where_enough_rounds_fit(clock, monkeypat
     assert {*workers["baseline"].timed, *workers["channels_last"].timed} == {32}
 
 
-def test_turns_are_as_long_as_before_once_steps_are(clock, monkeypatch):
+def test_turns_return_to_full_length_once_steps_are_fast_again(clock, monkeypatch):
     clock.times_trials(monkeypatch)
     workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
     workers["baseline"].stalls, workers["baseline"].slower = (1,), 1000

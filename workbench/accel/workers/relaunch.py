@@ -44,8 +44,10 @@ from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
-SAFELY = 1.5  # times as long as the last round: whether FEWEST_ROUNDS fit is asked for rounds like that
-AIMED_AT = 8  # rounds, where FEWEST_ROUNDS might not fit
+SAFELY = 1.5  # FEWEST_ROUNDS must fit even if each takes this many times as long as the last round
+AIMED_AT = (
+    8  # if FEWEST_ROUNDS might not fit into the time that is left, turns get so short that about as many do
+)
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 LEAST_FLOOR_STEPS = 8  # fewer tell nothing
@@ -196,7 +198,7 @@ class Relaunch:
     ) -> None:  # fmt: skip
         """Run rounds until precise enough; with `fills`, go on past the usual time if another relaunch would not fit."""
         began, full = time.monotonic(), self._blocks()
-        blocks, in_full_s = full, 0.0  # what all rounds so far would have taken with full blocks
+        blocks, in_full_s = full, 0.0  # seconds that all rounds so far would have taken with full blocks
         until = min(began + effort.seconds, deadline)
         for round_number in count(1):
             of = f" of at most {effort.most_rounds}" if round_number <= effort.most_rounds else ""
@@ -211,10 +213,10 @@ class Relaunch:
             if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
                 self._leave_slower()
             now = time.monotonic()
-            in_full_s += (now - round_began) / share
+            full_s = (now - round_began) / share
+            in_full_s += full_s
             self.round_s = in_full_s / round_number
             if self._pipeline is None:
-                full_s = (now - round_began) / share
                 blocks = self._that_fit(full, full_s, round_number, deadline - now, are_full=blocks == full)
             is_enough = round_number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
             next_s = self.round_s * self._share(blocks, full)
@@ -361,17 +363,17 @@ class Relaunch:
         return blocks
 
     def _share(self, blocks: dict[str, StepBlock], full: dict[str, StepBlock]) -> float:
-        """The steps of a round with these blocks, as a share of those with full ones."""
+        """The steps of a round with these blocks, as a share of the steps with full blocks."""
         return sum(block.steps for block in blocks.values()) / sum(block.steps for block in full.values())
 
     def _that_fit(
         self, full: dict[str, StepBlock], full_s: float, number: int, left_s: float, *, are_full: bool
     ) -> dict[str, StepBlock]:
-        """The blocks of the next round: full ones, or shorter ones where FEWEST_ROUNDS might not fit into the time that is left.
+        """The blocks of the next round: full ones, or shorter ones if FEWEST_ROUNDS might not fit into the time that is left.
 
-        `full_s` is what the last round, `number`, would have taken with full blocks, which it had where they `are_full`. While
-        other programs use the CPUs, the threads of an operation wait for each other: a step of 0.3 ms may take 50 ms, which a
-        short warm-up may miss.
+        `number` is that of the last round, `full_s` the seconds that it would have taken with full blocks, and `are_full`
+        says whether it had full blocks. While other programs use the CPUs, the threads of an operation wait for each other,
+        and a step of 0.3 ms may take 50 ms: a short warm-up may see no such step.
         """
         if are_full and SAFELY * (FEWEST_ROUNDS - number) * full_s <= max(left_s, 0.0):
             return full

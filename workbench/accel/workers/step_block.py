@@ -82,7 +82,7 @@ class StepBlock:
         return self.settle + self.timed
 
     def shortened(self, share: float, step_s: float) -> StepBlock:
-        """About this share of the steps: at least one timed step, and as many that settle as steps of so many seconds need.
+        """A block with about `share` of the steps: at least one is timed, and as many settle as if a step took `step_s` seconds.
 
         >>> StepBlock(settle=32, timed=32).shortened(0.1, step_s=0.05)
         StepBlock(settle=3, timed=3)

@@ -114,9 +114,9 @@ def _companions(model: torch.nn.Module) -> dict[torch.Tensor, torch.Tensor]:
     """Gradients and optimizer state in the shape of a four-dimensional parameter, each with that parameter."""
     parameters = [p for p in model.parameters() if _has_layout(p)]
     found: dict[torch.Tensor, torch.Tensor] = {p.grad: p for p in parameters if _has_layout(p.grad)}  # type: ignore[misc]
-    for optimizer in live_optimizers() if parameters else []:
+    for state in map(state_of, live_optimizers() if parameters else []):
         for parameter in parameters:
-            for value in state_of(optimizer).get(parameter, {}).values():
+            for value in state.get(parameter, {}).values():
                 if _has_layout(value) and value.shape == parameter.shape:
                     found[value] = parameter
     return found

@@ -124,9 +124,9 @@ def _with_companions(
     """
     import torch
 
-    optimizers = live_optimizers()
+    states_of_all = [state_of(optimizer) for optimizer in live_optimizers()]
     for tensor, kept in _named(model, plan):
-        states = (value for one in optimizers for value in state_of(one).get(tensor, {}).values())
+        states = (value for state in states_of_all for value in state.get(tensor, {}).values())
         candidates = {id(value): value for value in (tensor.grad, *states) if isinstance(value, torch.Tensor)}
         yield (
             tensor,

@@ -54,7 +54,7 @@ def live_optimizers() -> list[torch.optim.Optimizer]:
 
 
 def state_of(optimizer: torch.optim.Optimizer) -> dict[Any, dict[str, Any]]:
-    """The optimizer's state by parameter, without running code of its class: it may be another training's, and raise.
+    """The optimizer's state by parameter, read without running code of its class: another training's optimizer may raise.
 
     >>> state_of(optimizer)[parameter]["momentum_buffer"]
     """
