@@ -14,7 +14,7 @@ from accel.errors import AccelError
 from accel.plans import Plan
 from accel.workers.messages import EffectRead, Load, Loaded, StepsDone, StepToken
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import FEWEST_ROUNDS, Relaunch
+from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Relaunch
 from accel.workers.samples import Effort
 from accel.workers.variant_worker import Variant
 from tests.workers.stand_ins import Costly, Costs
@@ -140,18 +140,59 @@ class Stalling(Costly):
 @pytest.mark.parametrize(
     "plans", [("baseline", "channels_last"), ("baseline", "channels_last", "set_to_none")]
 )
-@pytest.mark.parametrize(("stalls", "slower"), [("one", 1000), ("one", 2000), ("all", 400)])
-def test_turns_get_shorter_where_too_few_rounds_would_fit_into_the_time(
+@pytest.mark.parametrize(("stalls", "slower"), [("one", 1000), ("one", 2000), ("all", 400), ("all", 600)])
+def test_turns_get_shorter_where_too_few_rounds_would_fit_and_what_follows_the_rounds_fits_too(
     clock, monkeypatch, plans, stalls, slower
 ):
     clock.times_trials(monkeypatch)
-    workers, ended = costly(clock, *plans, kind=Stalling, step=0.0003), []
+    workers = costly(clock, *plans, kind=Stalling, step=0.0003)
     for worker in list(workers.values())[: 1 if stalls == "one" else None]:
         worker.stalls, worker.slower = range(1000), slower
     until = clock.now + 60.0
-    measured(workers, until, on_round=lambda number: ended.append(clock.now))
-    assert ended[FEWEST_ROUNDS - 1] < until
+    samples = measured(workers, until)
+    assert clock.now < until
     assert workers["baseline"].timed[0] == 32 > workers["baseline"].timed[4]
+    assert all(own.usual_step_s == pytest.approx(workers[label].costs.step) for label, own in samples.items())
+
+
+@pytest.mark.parametrize(("slower", "timed"), [(1, 32), (10, 20), (50, 4), (90, 3), (1000, 1)])
+def test_when_the_time_is_up_before_the_second_round_turns_fit_the_steps_and_not_the_time(
+    clock, monkeypatch, slower, timed
+):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003)
+    for worker in workers.values():
+        worker.stalls, worker.slower = range(1000), slower
+    measured(workers, clock.now)
+    assert workers["baseline"].timed == [32, *[timed] * (FEWEST_ROUNDS - 1)]
+
+
+def test_in_shorter_turns_each_variant_settles_as_long_as_its_own_steps_need(clock, monkeypatch):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", "set_to_none", kind=Stalling, step=0.0003)
+    workers["set_to_none"].stalls, workers["set_to_none"].slower = range(1000), 90
+    samples = measured(workers, clock.now + 10.0)
+    assert [worker.timed[:3] for worker in workers.values()] == [[32, 32, 32], [32, 32, 32], [32, 3, 3]]
+    assert len(samples["baseline"].step_ns) > 2 * FEWEST_ROUNDS
+
+
+class Hanging(Stalling):
+    """Fails in its sixth turn, after 20 s."""
+
+    def receive(self, kind, *, timeout_s):
+        if len(self.timed) == 5 and self.asked.settle:
+            self.clock.now += 20.0
+            raise AccelError("a step", because="it did not end", do="Wait.")
+        return super().receive(kind, timeout_s=timeout_s)
+
+
+def test_the_time_of_a_variant_that_fails_does_not_end_the_rounds_of_the_others(clock, monkeypatch):
+    clock.times_trials(monkeypatch)
+    workers = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003, noise=0.5)
+    workers |= costly(clock, "set_to_none", kind=Hanging, step=0.0003)
+    samples = measured(workers, clock.now + 40.0)
+    assert samples["set_to_none"].error is not None
+    assert len(samples["baseline"].step_ns) == LEAST_ROUNDS
 
 
 @pytest.mark.parametrize("left_s", [25.0, 60.0, math.inf])
@@ -176,8 +217,8 @@ def test_a_round_that_stalls_when_the_time_is_nearly_up_ends_the_relaunch(clock,
     clock.times_trials(monkeypatch)
     workers, ended = costly(clock, "baseline", "channels_last", kind=Stalling, step=0.0003, noise=0.5), []
     workers["baseline"].stalls, workers["baseline"].slower = (8,), 1000
-    samples = measured(workers, clock.now + 3.0, on_round=ended.append)
-    assert len(samples["baseline"].step_ns) == ended[-1] >= FEWEST_ROUNDS
+    measured(workers, clock.now + 3.0, on_round=ended.append)
+    assert ended[-1] == 8
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,7 @@ from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
-SAFELY = 1.5  # FEWEST_ROUNDS must fit even if each takes this many times as long as the last round
-AIMED_AT = (
-    8  # if FEWEST_ROUNDS might not fit into the time that is left, turns get so short that about as many do
-)
+SAFELY = 1.5  # FEWEST_ROUNDS must fit even if steps become this many times as long
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 LEAST_FLOOR_STEPS = 8  # fewer tell nothing
@@ -81,7 +78,7 @@ class Relaunch:
         self._timeout_s, self._groups = timeout_s, groups
         self.began = time.monotonic()
         self.prelude_s = 0.0  # until the first round: starting, shipping, compiling, warming up
-        self.round_s = 0.0
+        self._round_s: list[float] = []
         self.others = OtherWork(counts_children=True)  # than us, during the rounds
         self._workers: dict[str, VariantWorker] = {}
         self._lock = threading.Lock()
@@ -99,6 +96,10 @@ class Relaunch:
     @property
     def _running(self) -> list[Variant]:
         return [variant for variant in self._variants if self.samples[variant.label].error is None]
+
+    @property
+    def _in_race(self) -> list[Variant]:
+        return [variant for variant in self._running if variant.label not in self._left]
 
     def __enter__(self) -> Relaunch:
         workers = f"{len(self._variants)} of them"
@@ -177,61 +178,58 @@ class Relaunch:
         """
         self._warm_up_all(effort, stop, give_up_at)
         self.prelude_s = time.monotonic() - self.began
+        fills = effort.fills and deadline >= give_up_at
         with self.others:
-            floor_s = min(self._floor_s, FLOOR_SHARE * (deadline - time.monotonic())) if keeps_floor else 0.0
-            until = deadline - self._memory_s() - max(floor_s, 0.0)
-            self._rounds(effort, stop, until, on_round, fills=effort.fills and deadline >= give_up_at)
+            self._rounds(effort, stop, deadline, on_round, keeps_floor=keeps_floor, fills=fills)
         if stop.is_set() or len(self._running) == 1:
             return self.samples
         self._phases.enter("comparing")
-        watches = time.monotonic() + self._memory_s() < give_up_at
         for variant in self._running:
             with self._isolated(variant.label):
                 self._read_effect(variant.label)
-                if watches and variant.label not in self.known_bytes:
-                    self._watch_memory(variant.label)
+        if time.monotonic() + self._memory_s() < give_up_at:
+            for label in self._of_unknown_memory:
+                with self._isolated(label):
+                    self._watch_memory(label)
         return self.samples
 
     def _rounds(
         self, effort: Effort, stop: threading.Event, deadline: float, on_round: Callable[[int], None], *,
-        fills: bool,
+        keeps_floor: bool, fills: bool,
     ) -> None:  # fmt: skip
         """Run rounds until precise enough; with `fills`, go on past the usual time if another relaunch would not fit."""
         began, full = time.monotonic(), self._blocks()
-        blocks, in_full_s = full, 0.0  # seconds that all rounds so far would have taken with full blocks
-        until = min(began + effort.seconds, deadline)
-        for round_number in count(1):
-            of = f" of at most {effort.most_rounds}" if round_number <= effort.most_rounds else ""
-            self._phases.enter("measuring", f"round {round_number}{of}")
-            round_began, share = time.monotonic(), self._share(blocks, full)
-            self._one_round(blocks, stop)
+        blocks, most_floor_s = full, FLOOR_SHARE * (deadline - began) if keeps_floor else 0.0
+        for number in count(1):
+            of = f" of at most {effort.most_rounds}" if number <= effort.most_rounds else ""
+            self._phases.enter("measuring", f"round {number}{of}")
+            round_began, in_race = time.monotonic(), self._in_race
+            step_s = self._one_round(blocks, stop)
             if stop.is_set() or len(self._running) == 1:
                 return
-            on_round(round_number)
-            if self._pipeline is not None:
-                blocks = full = self._blocks_by_turns()
-            if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
+            on_round(number)
+            if effort.leaves_slower and number >= FEWEST_ROUNDS:
                 self._leave_slower()
             now = time.monotonic()
-            full_s = (now - round_began) / share
-            in_full_s += full_s
-            self.round_s = in_full_s / round_number
-            if self._pipeline is None:
-                blocks = self._that_fit(full, full_s, round_number, deadline - now, are_full=blocks == full)
-            is_enough = round_number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
-            next_s = self.round_s * self._share(blocks, full)
-            is_last = round_number >= FEWEST_ROUNDS and now + next_s > deadline
-            has_another = not fills or now + self.least_s <= deadline or self._is_plain()
-            is_usual = (
-                now > until and round_number >= self._least_rounds()
-            ) or round_number >= effort.most_rounds
-            if is_enough or is_last or (is_usual and has_another):
+            if len(step_s) == len(in_race):  # else the time of a variant that failed is in it
+                self._round_s.append(now - round_began)
+            left_s = deadline - now - self._memory_s() - max(min(self._floor_s, most_floor_s), 0.0)
+            if self._pipeline is not None:
+                blocks = self._blocks()
+            else:
+                blocks = self._that_fit(full, step_s, number, left_s, are_full=blocks == full)
+            is_enough = number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
+            is_last = number >= FEWEST_ROUNDS and self._takes_s(blocks, step_s) > left_s
+            has_another = not fills or self.least_s <= left_s or self._is_plain()
+            is_usual = now > began + effort.seconds and number >= self._least_rounds()
+            if is_enough or is_last or ((is_usual or number >= effort.most_rounds) and has_another):
                 return
 
     @property
     def least_s(self) -> float:
-        """What another relaunch like this one takes at least."""
-        return 1.1 * (self.prelude_s + self._least_rounds() * self.round_s)
+        """What another relaunch takes at least, if its rounds take as long as the first ones of this relaunch."""
+        rounds = self._least_rounds()
+        return 1.1 * (self.prelude_s + rounds * mean(self._round_s[:rounds] or [0.0]))
 
     def _least_rounds(self, usual: int = LEAST_ROUNDS) -> int:
         """A pipeline's turn has many steps, so fewer rounds suffice."""
@@ -278,7 +276,7 @@ class Relaunch:
 
     def _reserve_s(self, give_up_at: float) -> float:
         """What measuring those that are warm takes, amply: their steps are known from a few."""
-        known = [own.warm_step_s for own in self.samples.values() if own.warm_step_s and own.error is None]
+        known = [own.usual_step_s for own in self.samples.values() if own.usual_step_s and own.error is None]
         least_s = FEWEST_ROUNDS * sum(StepBlock.of(step_s, self._pipeline).steps * step_s for step_s in known)
         return max(2 * least_s, RESERVE_SHARE * (give_up_at - self.began))
 
@@ -308,7 +306,7 @@ class Relaunch:
             self._step(variant.label, StepBlock(), timeout_s)
             taken += 1
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
-        samples.warm_step_s = self._usual_ns(samples.step_ns or [1e9]) / 1e9
+        samples.usual_step_s = self._usual_ns(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
@@ -338,7 +336,7 @@ class Relaunch:
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
-        """One block for all variants, so that all take as many steps; sized for the fastest, or with a pipeline for the slowest.
+        """One full block for all variants, so that all take as many steps: for the fastest, or with a pipeline for the slowest.
 
         One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
         many steps would make turns eight times as long, and what is compared would lie that far apart.
@@ -350,45 +348,40 @@ class Relaunch:
             for label, own in running.items()
             if not differ(base.every_step_samples, own.every_step_samples)
         }
-        known = [own.warm_step_s for own in of_same_size.values()]
+        known = [own.usual_step_s for own in of_same_size.values()]
         shared = StepBlock.of(min(known) if self._pipeline is None else max(known), self._pipeline)
         blocks = {}
         for label, own in running.items():
             pipeline = self._pipeline if label in of_same_size else self._pipeline_of(own, base)
-            blocks[label] = shared if label in of_same_size else StepBlock.of(own.warm_step_s, pipeline)
+            blocks[label] = shared if label in of_same_size else StepBlock.of(own.usual_step_s, pipeline)
             epoch = pipeline.epoch_steps if pipeline is not None else 0
             own.baseline_workers = self._load.loader_workers
             self._epochs[label] = epoch
             own.epoch_steps, own.pass_steps = epoch or self._load.pass_steps, self._load.pass_steps
         return blocks
 
-    def _share(self, blocks: dict[str, StepBlock], full: dict[str, StepBlock]) -> float:
-        """The steps of a round with these blocks, as a share of the steps with full blocks."""
-        return sum(block.steps for block in blocks.values()) / sum(block.steps for block in full.values())
+    def _takes_s(self, blocks: Mapping[str, StepBlock], step_s: Mapping[str, float]) -> float:
+        return sum(blocks[variant.label].steps * step_s[variant.label] for variant in self._in_race)
 
     def _that_fit(
-        self, full: dict[str, StepBlock], full_s: float, number: int, left_s: float, *, are_full: bool
-    ) -> dict[str, StepBlock]:
-        """The blocks of the next round: full ones, or shorter ones if FEWEST_ROUNDS might not fit into the time that is left.
+        self, full: dict[str, StepBlock], step_s: Mapping[str, float], number: int, left_s: float, *,
+        are_full: bool,
+    ) -> dict[str, StepBlock]:  # fmt: skip
+        """The blocks of the next round: full ones, or ones that suit `step_s` if FEWEST_ROUNDS might not fit into `left_s`.
 
-        `number` is that of the last round, `full_s` the seconds that it would have taken with full blocks, and `are_full`
-        says whether it had full blocks. While other programs use the CPUs, the threads of an operation wait for each other,
-        and a step of 0.3 ms may take 50 ms: a short warm-up may see no such step.
+        `number` is that of the last round, and `are_full` says whether it had full blocks. If it had not, blocks become full
+        again once FEWEST_ROUNDS full rounds fit. Full blocks stay full from round FEWEST_ROUNDS on. With blocks that suit their
+        own `step_s`, variants no longer train on the same steps, but each settles as long as it needs. While other programs use
+        the CPUs, the threads of an operation wait for each other, and a step of 0.3 ms may take 50 ms: a short warm-up may
+        see no such step.
         """
-        if are_full and SAFELY * (FEWEST_ROUNDS - number) * full_s <= max(left_s, 0.0):
+        rounds = max(FEWEST_ROUNDS - number, 0) if are_full else FEWEST_ROUNDS
+        if SAFELY * rounds * self._takes_s(full, step_s) <= max(left_s, 0.0):
             return full
-        share = max(left_s, 0.0) / (max(AIMED_AT - number, FEWEST_ROUNDS) * full_s)
-        if share >= 1.0:
-            return full
-        step_s = full_s / sum(block.steps for block in full.values())
-        return {label: block.shortened(share, step_s) for label, block in full.items()}
-
-    def _blocks_by_turns(self) -> dict[str, StepBlock]:
-        """Blocks sized by the usual step time of the turns so far, which includes waits that the warm-up does not show."""
-        for variant in self._running:
-            own = self.samples[variant.label]
-            own.warm_step_s = median_low(own.step_ns) / 1e9 if own.step_ns else own.warm_step_s
-        return self._blocks()
+        return {
+            label: min(block, StepBlock.of(step_s.get(label, 0.0)), key=lambda each: each.steps)
+            for label, block in full.items()
+        }
 
     def _pipeline_of(self, own: Samples, base: Samples) -> Pipeline | None:
         """The pipeline of a variant with another number of samples per step: its epochs have another number of steps."""
@@ -397,21 +390,28 @@ class Relaunch:
         times = usual(base.every_step_samples) / usual(own.every_step_samples)
         return replace(self._pipeline, epoch_steps=max(math.ceil(self._pipeline.epoch_steps * times), 1))
 
-    def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> None:
-        order = [variant for variant in self._running if variant.label not in self._left]
+    def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> dict[str, float]:
+        """One turn of each variant, in random order; returns the seconds of a step: now, or usually if that is more."""
+        order, step_s = self._in_race, {}
         self._randomness.shuffle(order)
         for variant in order:
             if not stop.is_set():
-                with self._isolated(variant.label):
-                    self._step(variant.label, blocks[variant.label], self._timeout_s)
-                    epoch, own = self._epochs[variant.label], self.samples[variant.label]
-                    is_whole = epoch > 0 and blocks[variant.label].timed % epoch == 0
+                label, block = variant.label, blocks[variant.label]
+                with self._isolated(label):
+                    began = time.monotonic()
+                    self._step(label, block, self._timeout_s)
+                    epoch, own = self._epochs[label], self.samples[label]
+                    is_whole = epoch > 0 and block.timed % epoch == 0
                     own.times_epochs = is_whole and (own.times_epochs or len(own.step_ns) == 1)
+                    # The turns include waits that the warm-up does not show.
+                    own.usual_step_s = median_low(own.step_ns) / 1e9
+                    step_s[label] = max((time.monotonic() - began) / block.steps, own.usual_step_s)
+        return step_s
 
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
         worker.send(StepToken(block.steps, block.settle))
-        done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.warm_step_s)
+        done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.usual_step_s)
         samples.step_ns.append(mean(done.wall_ns[block.settle :]))
         samples.step_samples.append(mean(done.samples[block.settle :]))
         samples.every_step_samples += done.samples
@@ -426,21 +426,24 @@ class Relaunch:
 
     def _log_ratios(self) -> list[list[float]]:
         """Log ratios per round of each candidate that still takes part."""
-        in_race = [variant for variant in self._running if variant.label not in self._left]
-        base, *candidates = (self.samples[variant.label] for variant in in_race)
+        base, *candidates = (self.samples[variant.label] for variant in self._in_race)
         return [paired_log_ratios(*compared_times(base, own)) for own in candidates]
 
     def _watched_steps(self) -> int:
         """How many steps each variant takes for its memory, once nothing is timed any more; a GPU counts by itself."""
         if self._load.trains_on not in ("", "cpu"):
             return 0
-        step_s = max(self.samples[variant.label].warm_step_s for variant in self._running)
+        step_s = max(self.samples[variant.label].usual_step_s for variant in self._running)
         return 2 + min(int(WATCHED_S / step_s), MOST_WATCHED)
 
     def _memory_s(self) -> float:
         """What that takes, amply."""
-        labels = [each.label for each in self._running if each.label not in self.known_bytes]
-        return 1.5 * self._watched_steps() * sum(self.samples[label].warm_step_s for label in labels)
+        steps = self._watched_steps()
+        return 1.5 * steps * sum(self.samples[label].usual_step_s for label in self._of_unknown_memory)
+
+    @property
+    def _of_unknown_memory(self) -> list[str]:
+        return [each.label for each in self._running if each.label not in self.known_bytes]
 
     def _watch_memory(self, label: str) -> None:
         """Count what tensors hold; once more where the last step was one of fewer samples, as at the end of an epoch.
@@ -453,7 +456,7 @@ class Relaunch:
         try:
             for _ in range(2):
                 worker.send(StepToken(steps, watches_memory=True))
-                done = worker.receive(StepsDone, timeout_s=self._timeout_s + steps * samples.warm_step_s)
+                done = worker.receive(StepsDone, timeout_s=self._timeout_s + steps * samples.usual_step_s)
                 if max(done.samples[1:], default=0) >= usual(samples.every_step_samples):
                     break
             samples.tensor_bytes = self._effect(label).tensor_bytes
@@ -475,7 +478,7 @@ class Relaunch:
     @property
     def _floor_s(self) -> float:
         """What the steps of a noise floor take for which time is kept back."""
-        return FLOOR_STEPS * self.samples[self._variants[0].label].warm_step_s
+        return FLOOR_STEPS * self.samples[self._variants[0].label].usual_step_s
 
     def noise_floor(
         self, steps: int, *, longer_than: int = 0, stop: threading.Event, deadline: float
@@ -487,7 +490,7 @@ class Relaunch:
         variant, left_s = self._variants[0], deadline - time.monotonic()
         spare_s = max(FLOOR_SHARE * left_s, min(left_s, self._floor_s))
         if spare_s < math.inf:
-            steps = min(steps, int(spare_s / self.samples[variant.label].warm_step_s))
+            steps = min(steps, int(spare_s / self.samples[variant.label].usual_step_s))
         if steps < max(LEAST_FLOOR_STEPS, longer_than + 1) or variant.label in self._lost:
             return []
         self._phases.enter("comparing", "losses with those of a nudged baseline")

@@ -23,7 +23,7 @@ class Samples:
     first_step_s: float = 0.0
     warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
     warm_up_steps: int = 0
-    warm_step_s: float = 0.0
+    usual_step_s: float = 0.0  # of the warm-up's steps, later of the turns so far
     epoch_steps: int = 0  # from one start of the loader's workers to the next; 0 if unknown
     pass_steps: int = 0  # in one whole pass over the training data; 0 if unknown
     baseline_workers: int = 0  # worker processes that the cell's own loader starts

@@ -81,15 +81,6 @@ class StepBlock:
     def steps(self) -> int:
         return self.settle + self.timed
 
-    def shortened(self, share: float, step_s: float) -> StepBlock:
-        """A block with about `share` of the steps: at least one is timed, and as many settle as if a step took `step_s` seconds.
-
-        >>> StepBlock(settle=32, timed=32).shortened(0.1, step_s=0.05)
-        StepBlock(settle=3, timed=3)
-        """
-        settle = max(int(self.settle * share), StepBlock.of(step_s).settle)
-        return StepBlock(min(settle, self.settle), max(int(self.timed * share), 1))
-
     @classmethod
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
