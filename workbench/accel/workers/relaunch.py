@@ -211,7 +211,7 @@ class Relaunch:
             if effort.leaves_slower and number >= FEWEST_ROUNDS:
                 self._leave_slower()
             now = time.monotonic()
-            if len(step_s) == len(in_race):  # else the time of a variant that failed is in it
+            if len(step_s) == len(in_race):  # else the round's time includes that of a variant that failed
                 self._round_s.append(now - round_began)
             left_s = deadline - now - self._memory_s() - max(min(self._floor_s, most_floor_s), 0.0)
             if self._pipeline is not None:
@@ -227,7 +227,7 @@ class Relaunch:
 
     @property
     def least_s(self) -> float:
-        """What another relaunch takes at least, if its rounds take as long as the first ones of this relaunch."""
+        """The least number of seconds that another relaunch needs, if its rounds take as long as the first ones of this one."""
         rounds = self._least_rounds()
         return 1.1 * (self.prelude_s + rounds * mean(self._round_s[:rounds] or [0.0]))
 
@@ -336,7 +336,8 @@ class Relaunch:
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
-        """One full block for all variants, so that all take as many steps: for the fastest, or with a pipeline for the slowest.
+        """One full block that all variants share, so that all run the same number of steps. Its size suits the fastest variant,
+        or the slowest one if there is a pipeline.
 
         One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
         many steps would make turns eight times as long, and what is compared would lie that far apart.
@@ -369,11 +370,13 @@ class Relaunch:
     ) -> dict[str, StepBlock]:  # fmt: skip
         """The blocks of the next round: full ones, or ones that suit `step_s` if FEWEST_ROUNDS might not fit into `left_s`.
 
-        `number` is that of the last round, and `are_full` says whether it had full blocks. If it had not, blocks become full
-        again once FEWEST_ROUNDS full rounds fit. Full blocks stay full from round FEWEST_ROUNDS on. With blocks that suit their
-        own `step_s`, variants no longer train on the same steps, but each settles as long as it needs. While other programs use
-        the CPUs, the threads of an operation wait for each other, and a step of 0.3 ms may take 50 ms: a short warm-up may
-        see no such step.
+        `number` is the number of the round that has just ended, and `are_full` says whether that round had full blocks. If its
+        blocks were short, the next ones are full again only if FEWEST_ROUNDS full rounds fit into `left_s`. If the blocks are
+        full when round FEWEST_ROUNDS ends, later rounds do not shorten them.
+
+        If each block suits its own variant's step time, the variants no longer train on the same steps, but each runs as many
+        untimed steps as it needs at the start of its turn. While other programs use the CPUs, the threads of an operation wait
+        for each other, so a step that usually takes 0.3 ms can take 50 ms. A short warm-up may contain none of these slow steps.
         """
         rounds = max(FEWEST_ROUNDS - number, 0) if are_full else FEWEST_ROUNDS
         if SAFELY * rounds * self._takes_s(full, step_s) <= max(left_s, 0.0):
@@ -391,7 +394,10 @@ class Relaunch:
         return replace(self._pipeline, epoch_steps=max(math.ceil(self._pipeline.epoch_steps * times), 1))
 
     def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> dict[str, float]:
-        """One turn of each variant, in random order; returns the seconds of a step: now, or usually if that is more."""
+        """Run one turn of each variant, in random order.
+
+        Returns for each variant its step time in seconds: that of this turn, or the usual one if that is longer.
+        """
         order, step_s = self._in_race, {}
         self._randomness.shuffle(order)
         for variant in order:
