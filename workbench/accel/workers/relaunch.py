@@ -227,7 +227,7 @@ class Relaunch:
 
     @property
     def least_s(self) -> float:
-        """The least number of seconds that another relaunch needs, if its rounds take as long as the first ones of this one."""
+        """The shortest time in seconds for another relaunch, if its first rounds take as long as those of this relaunch."""
         rounds = self._least_rounds()
         return 1.1 * (self.prelude_s + rounds * mean(self._round_s[:rounds] or [0.0]))
 
@@ -374,9 +374,10 @@ class Relaunch:
         blocks were short, the next ones are full again only if FEWEST_ROUNDS full rounds fit into `left_s`. If the blocks are
         full when round FEWEST_ROUNDS ends, later rounds do not shorten them.
 
-        If each block suits its own variant's step time, the variants no longer train on the same steps, but each runs as many
-        untimed steps as it needs at the start of its turn. While other programs use the CPUs, the threads of an operation wait
-        for each other, so a step that usually takes 0.3 ms can take 50 ms. A short warm-up may contain none of these slow steps.
+        Short blocks differ in their number of steps, so the variants no longer train on the same steps. In return, each variant
+        gets as many untimed steps at the start of its turn as it needs. While other programs use the CPUs, the threads of an
+        operation wait for each other, so a step that usually takes 0.3 ms can take 50 ms. A short warm-up may contain none of
+        these slow steps.
         """
         rounds = max(FEWEST_ROUNDS - number, 0) if are_full else FEWEST_ROUNDS
         if SAFELY * rounds * self._takes_s(full, step_s) <= max(left_s, 0.0):
@@ -396,7 +397,7 @@ class Relaunch:
     def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> dict[str, float]:
         """Run one turn of each variant, in random order.
 
-        Returns for each variant its step time in seconds: that of this turn, or the usual one if that is longer.
+        Returns each variant's step time in seconds: the time per step of this turn or the usual step time, whichever is longer.
         """
         order, step_s = self._in_race, {}
         self._randomness.shuffle(order)
