@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from capturing import capture, notebook
+from torch.overrides import TorchFunctionMode
 
-from accel.workload.module_calls import samples_of_call
+from accel.workload.module_calls import sample_counting, samples_of_call
 
 TRAIN = """
 for x, y in loader:
@@ -99,4 +100,28 @@ def test_debugging_variables_count_unless_they_are_switched_off(monkeypatch) -> 
 def test_one_sample_without_a_batch_round_it_is_one(
     model: torch.nn.Module, given: torch.Tensor, samples: int
 ) -> None:
-    assert samples_of_call(model, [given]) == samples
+    counting = sample_counting()
+    assert [
+        samples_of_call(model, [given]),
+        counting(model, (given,), {}),
+        counting(model, (given,), {}),
+    ] == 3 * [samples]
+
+
+def test_samples_are_counted_once_all_layers_of_a_model_have_their_weights() -> None:
+    late, counting = torch.nn.Sequential(torch.nn.LazyLinear(2)), sample_counting()
+    given = torch.zeros(8, 4)
+    assert counting(late, (given,), {}) == 0
+    late(given)
+    assert counting(late, (given,), {}) == 8
+
+
+def test_a_mode_that_gives_tensors_other_shapes_changes_no_training() -> None:
+    class Lists(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            found = function(*args, **(kwargs or {}))
+            return [*found] if isinstance(found, torch.Size) else found
+
+    cell = "with mode:" + TRAIN.replace("loader", "zip(X.split(4), Y.split(4))").replace("\n", "\n    ")
+    workload, recording = capture(cell, {**notebook(), "mode": Lists()})
+    assert (workload.steps, len(recording.forward_calls)) == (6, 6)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from accel.workload.module_names import named_parts, parameters_in
-from accel.workload.namespace_reads import attributes_of, functions_behind
+from accel.workload.namespace_reads import attribute_of, attributes_of, functions_behind
 from accel.workload.roles import names_by_id
 from accel.workload.workload import is_of_kind, look_up
 
@@ -80,6 +80,8 @@ def in_a_bad_dict():
 def test_attributes_are_read_past_the_class(make, attributes):
     value = make()
     assert attributes_of(value) == attributes
+    assert all(attribute_of(value, name) is each for name, each in attributes.items())
+    assert attribute_of(value, "no such name") is None
     assert list(functions_behind(value, {})) == []
     names_by_id({"value": value})
 

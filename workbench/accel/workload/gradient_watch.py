@@ -13,10 +13,15 @@ LOOKED_THROUGH, MOST_LOOKS = 3, 64
 
 
 def _silently(look: Callable[..., None]) -> Callable[..., None]:
-    """An exception from the user's classes ends the watch and never reaches the training."""
+    """An exception from the user's classes ends the watch and never reaches the training.
+
+    Once something has cleared this optimizer's gradients, the watch does not look any more.
+    """
 
     @functools.wraps(look)
     def looking(self: GradientWatch, *args: Any) -> None:
+        if self.clears and (not args or id(args[0]) == self._optimizer):
+            return
         try:
             look(self, *args)
         except Exception:

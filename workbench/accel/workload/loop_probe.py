@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from accel.workload.loop_record import NOTHING, Fetch, LoopLine, samples_in
+from accel.workload.loop_record import NOTHING, Fetch, LoopLine
 from accel.workload.phase_marks import active_marks
 
 if TYPE_CHECKING:
@@ -74,10 +74,9 @@ class LoopProbe:
         if not marks.may_fetch:
             return next(self._iterator)
         line.iterations += 1
-        marks.begin("data", self._lineno)
+        begun_ns = marks.begin("data", self._lineno)
         marks.events -= 1  # a probe is no sign that the loop around it does anything
         line.events, marks.loops.drawn = marks.events, NOTHING
-        begun_ns = marks.marks[-1].time_ns
         try:
             item = next(self._iterator)
         except StopIteration:
@@ -88,7 +87,7 @@ class LoopProbe:
         finally:
             marks.end("data")
         samples, loader = marks.loops.drawn
-        samples = samples or samples_in(item)
+        samples = samples or marks.loops.samples_in(item)
         marks.loops.fetches.append(Fetch(begun_ns, self._lineno, self._run, samples, loader))
         return item
 

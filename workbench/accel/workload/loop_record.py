@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -15,6 +16,8 @@ from weakref import WeakKeyDictionary
 from accel.workload.namespace_reads import is_a
 
 NOTHING = 0, 0  # samples, and id of a loader
+MOST_SHAPES = 10_000  # accel remembers the number of samples for at most so many shapes of batches
+_MOST_TENSORS = 4  # in a batch whose number of samples is remembered
 _DEEPEST = 3  # of the parts of a batch that are compared; one that holds itself would never end
 
 
@@ -44,6 +47,7 @@ class LoopRecord:
         self.loaders: set[int] = set()  # keys that are loaders', fetched from outside the cell's own `for`
         self.drawn = NOTHING  # the largest batch that a loader gave since this was set to NOTHING
         self._iterators: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._samples: dict[tuple[Any, ...], int] = {}  # by the shapes of a batch's tensors
 
     def begins(self, key: int, iterator: Any = None) -> int:
         """A loop begins. Where a loader's iterator is given, its run is over when that is gone, if not before."""
@@ -63,6 +67,21 @@ class LoopRecord:
         """The run that fetches by this iterator of a loader; it may have been made before the cell began."""
         run, known = self._iterators.get(id(iterator), (-1, None))
         return run if known is not None and known() is iterator else self.begins(key, iterator)
+
+    def samples_in(self, batch: Any) -> int:
+        """Like the function `samples_in`, but remembers what it found if the batch is a plain tuple or list of few tensors."""
+        try:
+            if (type(batch) is tuple or type(batch) is list) and len(batch) <= _MOST_TENSORS:
+                tensor = sys.modules["torch"].Tensor
+                shapes = tuple([each.shape for each in batch if type(each) is tensor])
+                if len(shapes) == len(batch):
+                    if shapes not in self._samples and len(self._samples) < MOST_SHAPES:
+                        self._samples[shapes] = samples_in(batch)
+                    if shapes in self._samples:
+                        return self._samples[shapes]
+        except Exception:  # a nested tensor, or a mode of the user's that changes what tensors answer
+            pass
+        return samples_in(batch)
 
     def forget(self, keys: set[int]) -> None:
         """Drop loops that turned out to be none over data."""

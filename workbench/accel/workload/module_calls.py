@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
+from accel.workload.loop_record import MOST_SHAPES
 from accel.workload.module_names import is_training, module_name, named_parts, parameters_in
 from accel.workload.namespace_reads import is_a
 from accel.workload.phase_record import ForwardCall
@@ -27,9 +28,9 @@ MODEL, LOSS, PLAIN = "model", "loss", "plain"  # plain: no parameters, such as a
 def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Callable[..., Any]:
     """`nn.Module.__call__`: the outermost call is a phase; nested ones get a range when the profile asks."""
     from torch._C._autograd import _get_sequence_nr as nodes_recorded
-    from torch.compiler import is_compiling
+    from torch.compiler import is_compiling, is_dynamo_compiling
 
-    note_use = use_noting()
+    note_use, samples_of = use_noting(), sample_counting()
     kinds: dict[int, str] = {}
     names: dict[int, Names] = {}
     current: list[Names] = [{}]
@@ -37,7 +38,15 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+        if is_dynamo_compiling():  # only dynamo sees True here, and must trace no line below
+            return original(self, *args, **kwargs)
+        if (
+            ("forward" in opened or "loss" in opened)
+            and "backward" not in opened
+            and marks.ranges != "modules"
+        ):
+            return original(self, *args, **kwargs)  # a layer of the model: most calls are such
+        if is_compiling():  # non-strict export
             return original(self, *args, **kwargs)
         is_elsewhere, in_backward = get_ident() != marks.thread, "backward" in opened
         if is_elsewhere and not in_backward:
@@ -58,8 +67,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
         if kind is PLAIN:
             return _plain_call(marks, kinds, original, self, args, kwargs)
         phase = "loss" if kind is LOSS else _forward(marks)
-        marks.begin(phase, key)
-        begun, nodes = marks.marks[-1].time_ns, nodes_recorded()
+        begun, nodes = marks.begin(phase, key), nodes_recorded()
         result = None
         try:
             if marks.ranges != "modules":
@@ -70,11 +78,11 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
                 result = original(self, *args, **kwargs)
                 return result
         finally:
-            marks.end(phase)
+            ended = marks.end(phase)
             if phase == "forward":
-                samples = samples_of_call(self, [*args, *kwargs.values()])
-                _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1), samples)
-                if nodes_recorded() != nodes:
+                recorded, samples = nodes_recorded() - nodes, samples_of(self, args, kwargs)
+                _note_call(marks, self, begun, ended, recorded, sys._getframe(1), samples)
+                if recorded:
                     note_use(marks.used_calls, begun, result)
 
     return call
@@ -114,9 +122,9 @@ def _forward(marks: PhaseRecord) -> str:
 
 
 def _note_call(
-    marks: PhaseRecord, model: Any, begun_ns: int, nodes: int, caller: FrameType, samples: int
+    marks: PhaseRecord, model: Any, begun_ns: int, ended_ns: int, nodes: int, caller: FrameType, samples: int
 ) -> None:
-    code, ended_ns = caller.f_code, marks.marks[-1].time_ns
+    code = caller.f_code
     place = code.co_filename, caller.f_lineno, code.co_name
     marks.forward_calls.append(
         ForwardCall(begun_ns, ended_ns, nodes, is_training(model), *place, id(model), samples)
@@ -174,6 +182,33 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
         is_a(result, torch.Tensor) and result.dim() == 0 and result.requires_grad
         and any(is_a(arg, torch.Tensor) and arg.grad_fn is not None for arg in args)
     )  # fmt: skip
+
+
+def sample_counting() -> Callable[[Any, tuple[Any, ...], dict[str, Any]], int]:
+    """A function like `samples_of_call` that remembers what it found for a model and a plain tensor's shape and kind of number.
+
+    >>> samples_of = sample_counting()
+    >>> samples_of(model, (images,), {})
+    64
+    """
+    from torch import Tensor
+
+    known: dict[tuple[int, tuple[int, ...], bool], int] = {}
+
+    def samples_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        try:
+            first = args[0] if args else None
+            if type(first) is Tensor and first.dim():
+                key = id(model), first.shape, first.is_floating_point()
+                if key not in known and len(known) < MOST_SHAPES:
+                    known[key] = samples_of_call(model, [*args, *kwargs.values()])
+                if known.get(key):
+                    return known[key]
+        except Exception:  # a nested tensor, or a mode of the user's that changes what tensors answer
+            pass
+        return samples_of_call(model, [*args, *kwargs.values()])
+
+    return samples_of
 
 
 def samples_of_call(model: Any, values: list[Any]) -> int:
@@ -236,8 +271,9 @@ def use_noting() -> Callable[[set[int], int, Any], None]:
             used.add(call)
 
         for leaf in (result,) if is_a(result, Tensor) else tree_leaves(result)[:_MOST_OUTPUTS]:
-            if is_a(leaf, Tensor) and leaf.grad_fn is not None:
-                leaf.grad_fn.register_prehook(note)
+            node = leaf.grad_fn if is_a(leaf, Tensor) else None
+            if node is not None:
+                node.register_prehook(note)
 
     return note_use
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from accel.workload.namespace_reads import attributes_of, is_a
+from accel.workload.namespace_reads import attribute_of, is_a
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,7 +41,7 @@ def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
     >>> held_by(nn.Sequential(nn.ReLU()), "_modules")
     [('0', ReLU())]
     """
-    held: Any = attributes_of(module).get(attribute)
+    held: Any = attribute_of(module, attribute)
     if is_a(held, dict):
         return [*dict.items(held)]
     is_script = type(held).__module__.startswith("torch.jit")  # TorchScript has mappings of its own there
@@ -50,7 +50,7 @@ def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
 
 def is_training(module: nn.Module) -> bool:
     """Whether the module is in training mode, read without the user's code; TorchScript stores the mode elsewhere."""
-    mode = attributes_of(module).get("training")
+    mode = attribute_of(module, "training")
     if mode is None:
         with suppress(Exception):  # a class of the user's may raise
             mode = module.training

@@ -129,8 +129,21 @@ def attributes_of(value: object) -> dict[str, Any]:
     >>> attributes_of(SimpleNamespace(a=1))
     {'a': 1}
     """
+    return dict(dict.items(_dict_of(value)))
+
+
+def attribute_of(value: object, name: str) -> Any:
+    """One of `attributes_of`, or None.
+
+    >>> attribute_of(SimpleNamespace(a=1), "a")
+    1
+    """
+    return dict.get(_dict_of(value), name)
+
+
+def _dict_of(value: object) -> dict[str, Any]:
     try:
         attributes = object.__getattribute__(value, "__dict__")  # past any `__getattribute__` of the user's
     except Exception:  # it has none, or a property of the user's stands in its place
         return {}
-    return dict(dict.items(attributes)) if is_a(attributes, dict) else {}
+    return attributes if is_a(attributes, dict) else {}

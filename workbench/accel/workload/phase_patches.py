@@ -1,7 +1,8 @@
 """The patches that report a cell's phases to `PhaseRecord`; each is taken back, to the same object, when the cell ends.
 
-Every wrapper asks `torch.compiler.is_compiling()` first: dynamo folds it to True and traces the original as if we were
-not there. Without it dynamo traces into the marks, recompiles until its limit and drops to eager.
+Every wrapper asks `torch.compiler.is_compiling()` first; that of module calls asks `is_dynamo_compiling()`, which is faster.
+Dynamo folds either to True and traces the original as if we were not there. Without it dynamo traces into the marks,
+recompiles until its limit and drops to eager.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def install_patches(marks: PhaseRecord) -> None:
     def patch(owner: Any, name: str, wrap: Callable[[PhaseRecord, Function], Function]) -> None:
         marks.patches.wrap(owner, name, at_line(wrap))
 
-    # These two are called often, or by torch alone, and warn from lines further in.
+    # These are called often, or by torch alone, and warn from lines further in, if at all.
     wrap_module_call(marks.patches, functools.partial(watch_module_calls, marks))
     wrap_backward(marks.patches, functools.partial(_backward, marks))
+    marks.patches.wrap(optim.Optimizer, "zero_grad", functools.partial(_clear_gradients, marks))
     loader_of: dict[int, int] = {}
     wrap_iterator(marks.patches, at_line(functools.partial(_loader_iter, loader_of)))
     wrap_batch(marks.patches, at_line(functools.partial(_loader_next, loader_of)))
@@ -61,7 +63,6 @@ def install_patches(marks: PhaseRecord) -> None:
     entered: dict[int, int] = {}  # id of an autocast that is on → nodes that autograd had recorded before
     patch(torch.autocast, "__enter__", functools.partial(_enter_autocast, entered))
     patch(torch.autocast, "__exit__", functools.partial(_exit_autocast, entered))
-    patch(optim.Optimizer, "zero_grad", _clear_gradients)
     patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
     for name in ("scale", "unscale_", "step", "update"):
         patch(GradScaler, name, functools.partial(_in_phase, "scaler", "scalers"))
@@ -155,8 +156,7 @@ def _backward(marks: PhaseRecord, original: Function) -> Function:
             return original(*args, **kwargs)
         if marks.conditions is None:
             marks.conditions = read_conditions()
-        marks.begin("backward", 0)
-        begun_ns, adds = marks.marks[-1].time_ns, bool(kwargs.get("accumulate_grad", True))
+        begun_ns, adds = marks.begin("backward", 0), bool(kwargs.get("accumulate_grad", True))
         marks.gradients.before_backward()
         try:
             result = original(*args, **kwargs)
@@ -209,8 +209,7 @@ def _loader_next(loader_of: dict[int, int], marks: PhaseRecord, original: Functi
             )
             return drawn(self)[0]
         key = loader_of.get(id(self), id(self))
-        marks.begin("data", key)
-        begun_ns = marks.marks[-1].time_ns
+        begun_ns = marks.begin("data", key)
         try:
             batch, samples = drawn(self)
         except StopIteration:

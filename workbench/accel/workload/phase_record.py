@@ -12,7 +12,7 @@ from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.applied_time import applied_ns
 from accel.workload.gradient_watch import GradientWatch
 from accel.workload.loop_record import LoopLine, LoopRecord
-from accel.workload.namespace_reads import attributes_of
+from accel.workload.namespace_reads import attribute_of
 from accel.workload.page_faults import page_faults
 from accel.workload.replica import Kind
 
@@ -175,9 +175,9 @@ class PhaseRecord:
             self.loops.forget(quiet)
             self.marks[:] = [mark for mark in self.marks if mark.phase != "data" or mark.key not in quiet]
 
-    def begin(self, phase: str, key: int) -> None:
-        """Open a phase; the caller ends it in a `finally`, and has checked thread and compiler."""
-        if not self.open and self.on_idle is not None:
+    def begin(self, phase: str, key: int) -> int:
+        """Open a phase and return its time in ns; the caller ends it in a `finally`, and has checked thread and compiler."""
+        if self.on_idle is not None and not self.open:
             self.on_idle(self.boundaries)
         self.events += 1
         if not self.patches.can_see_compiler:
@@ -189,16 +189,19 @@ class PhaseRecord:
             fast_range = self._fast_ranges[phase]
             fast_range.__enter__()
         self.open[phase] = (key, fast_range)
-        self.marks.append(_new(Mark, (perf_counter_ns(), True, phase, key)))
-
-    def end(self, phase: str) -> None:
-        """Close a phase, and whatever an exception left open inside it."""
         now = perf_counter_ns()
-        while phase in self.open:
-            inner, (key, fast_range) = self.open.popitem()
+        self.marks.append(_new(Mark, (now, True, phase, key)))
+        return now
+
+    def end(self, phase: str) -> int:
+        """Close a phase and everything that an exception left open inside it; returns the time in ns."""
+        now, opened = perf_counter_ns(), self.open
+        while phase in opened:
+            inner, (key, fast_range) = opened.popitem()
             if fast_range is not None:
                 fast_range.__exit__(None, None, None)
             self.marks.append(_new(Mark, (now, False, inner, key)))
+        return now
 
     def note_built(self, built: Any) -> None:
         """Something is constructed: by the cell, and after how many steps."""
@@ -218,7 +221,7 @@ class PhaseRecord:
     def note_pass(self, loader: Any) -> None:
         """A loader is about to be read, perhaps by worker processes."""
         self.steps_at_passes.append(self.boundaries)
-        count = attributes_of(loader).get("num_workers")
+        count = attribute_of(loader, "num_workers")
         self.loader_workers = max(self.loader_workers, count if isinstance(count, int) else 0)
 
     def let_go(self) -> None:
@@ -281,14 +284,14 @@ class PhaseRecord:
             self._step_range.__exit__(None, None, None)
 
     def _note_boundary(self) -> None:
-        graphs = compiled_graphs()
-        compiled, self._graphs = graphs != self._graphs, graphs
-        applied, self._applied_ns = applied_ns() != self._applied_ns, applied_ns()
-        profiled, faults = self._profiler_enabled(), page_faults()
-        nodes = self._nodes_recorded()
+        graphs, applied = compiled_graphs(), applied_ns()
         self.boundary_notes.append(
-            BoundaryNote(perf_counter_ns(), compiled, profiled, faults, applied, nodes)
-        )
+            BoundaryNote(
+                perf_counter_ns(), graphs != self._graphs, self._profiler_enabled(), page_faults(),
+                applied != self._applied_ns, self._nodes_recorded(),
+            )
+        )  # fmt: skip
+        self._graphs, self._applied_ns = graphs, applied
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 
