@@ -70,7 +70,7 @@ class LoopRecord:
 
     def samples_in(self, batch: Any) -> int:
         """Like the function `samples_in`, but remembers what it found if the batch is a plain tuple or list of few tensors."""
-        try:
+        with suppress(Exception):  # a nested tensor, or a mode of the user's that changes what tensors answer
             if (type(batch) is tuple or type(batch) is list) and len(batch) <= _MOST_TENSORS:
                 tensor = sys.modules["torch"].Tensor
                 shapes = tuple([each.shape for each in batch if type(each) is tensor])
@@ -79,8 +79,6 @@ class LoopRecord:
                         self._samples[shapes] = samples_in(batch)
                     if shapes in self._samples:
                         return self._samples[shapes]
-        except Exception:  # a nested tensor, or a mode of the user's that changes what tensors answer
-            pass
         return samples_in(batch)
 
     def forget(self, keys: set[int]) -> None:
