@@ -15,7 +15,7 @@ LOOKED_THROUGH, MOST_LOOKS = 3, 64
 def _silently(look: Callable[..., None]) -> Callable[..., None]:
     """An exception from the user's classes ends the watch and never reaches the training.
 
-    Once something has cleared this optimizer's gradients, the watch does not look any more.
+    Once something has cleared this optimizer's gradients, the watch stops looking.
     """
 
     @functools.wraps(look)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from accel.workload.namespace_reads import is_a
 
 NOTHING = 0, 0  # samples, and id of a loader
-MOST_SHAPES = 10_000  # accel remembers the number of samples for at most so many shapes of batches
+MOST_SHAPES = 10_000  # accel remembers the number of samples for at most this many batch shapes
 _MOST_TENSORS = 4  # in a batch whose number of samples is remembered
 _DEEPEST = 3  # of the parts of a batch that are compared; one that holds itself would never end
 
@@ -69,7 +69,7 @@ class LoopRecord:
         return run if known is not None and known() is iterator else self.begins(key, iterator)
 
     def samples_in(self, batch: Any) -> int:
-        """Like the function `samples_in`, but remembers what it found if the batch is a plain tuple or list of few tensors."""
+        """Like the function `samples_in`, but remembers its result by shapes if the batch is a tuple or list of a few tensors."""
         with suppress(Exception):  # a nested tensor, or a mode of the user's that changes what tensors answer
             if (type(batch) is tuple or type(batch) is list) and len(batch) <= _MOST_TENSORS:
                 tensor = sys.modules["torch"].Tensor

@@ -39,7 +39,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling():  # only dynamo sees True here, and must trace no line below
+        if is_dynamo_compiling():  # True only while dynamo traces this; it must not trace the lines below
             return original(self, *args, **kwargs)
         if (
             ("forward" in opened or "loss" in opened)
@@ -186,7 +186,7 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
 
 
 def sample_counting() -> Callable[[Any, tuple[Any, ...], dict[str, Any]], int]:
-    """A function like `samples_of_call` that remembers what it found for a model and a plain tensor's shape and kind of number.
+    """A function like `samples_of_call` that remembers its results by model, tensor shape and whether the dtype is a float.
 
     >>> samples_of = sample_counting()
     >>> samples_of(model, (images,), {})

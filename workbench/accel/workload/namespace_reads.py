@@ -133,7 +133,7 @@ def attributes_of(value: object) -> dict[str, Any]:
 
 
 def attribute_of(value: object, name: str) -> Any:
-    """One of `attributes_of`, or None.
+    """One of the attributes that `attributes_of` gives; None if none has that name.
 
     >>> attribute_of(SimpleNamespace(a=1), "a")
     1

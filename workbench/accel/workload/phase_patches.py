@@ -1,8 +1,8 @@
 """The patches that report a cell's phases to `PhaseRecord`; each is taken back, to the same object, when the cell ends.
 
-Every wrapper asks `torch.compiler.is_compiling()` first; that of module calls asks `is_dynamo_compiling()`, which is faster.
-Dynamo folds either to True and traces the original as if we were not there. Without it dynamo traces into the marks,
-recompiles until its limit and drops to eager.
+Every wrapper first asks `torch.compiler.is_compiling()`; the wrapper of module calls asks `is_dynamo_compiling()`, which is
+faster. Dynamo folds both to True and traces the original as if there were no wrapper. Without this question dynamo would
+trace the marks, recompile until its limit and fall back to eager.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def install_patches(marks: PhaseRecord) -> None:
     def patch(owner: Any, name: str, wrap: Callable[[PhaseRecord, Function], Function]) -> None:
         marks.patches.wrap(owner, name, at_line(wrap))
 
-    # These are called often, or by torch alone, and warn from lines further in, if at all.
+    # These run often, or only torch calls them; if they warn, the warning comes from a line further in.
     wrap_module_call(marks.patches, functools.partial(watch_module_calls, marks))
     wrap_backward(marks.patches, functools.partial(_backward, marks))
     marks.patches.wrap(optim.Optimizer, "zero_grad", functools.partial(_clear_gradients, marks))

@@ -176,7 +176,7 @@ class PhaseRecord:
             self.marks[:] = [mark for mark in self.marks if mark.phase != "data" or mark.key not in quiet]
 
     def begin(self, phase: str, key: int) -> int:
-        """Open a phase and return its time in ns; the caller ends it in a `finally`, and has checked thread and compiler."""
+        """Open a phase and return the time in ns; the caller checks thread and compiler, and ends the phase in a `finally`."""
         if self.on_idle is not None and not self.open:
             self.on_idle(self.boundaries)
         self.events += 1
@@ -194,7 +194,7 @@ class PhaseRecord:
         return now
 
     def end(self, phase: str) -> int:
-        """Close a phase and everything that an exception left open inside it; returns the time in ns."""
+        """Close a phase and everything that an exception left open inside it, and return the time in ns."""
         now, opened = perf_counter_ns(), self.open
         while phase in opened:
             inner, (key, fast_range) = opened.popitem()
